@@ -65,7 +65,7 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "parse_tcp": sockets.parse_tcp,
     "os_release_name": system.os_release_name,
     "parse_segments": sysvipc.parse_segments,
-    "entry points": entrypoints.parse,
+    "entry points": entrypoints.parse_entry_points,
     "parse_own_list": mindspore_cann.parse_own_list,
     "read_machine": paddle_cpu.read_machine,
     "find_import": setuptools_check.find_import,

@@ -26,7 +26,7 @@ from npudoctor.core.messages import LANGUAGES, activate
 from npudoctor.core.messages import _ as spoken
 from npudoctor.explain.signatures.signatures import Signature, built_in
 from npudoctor.registry import registry
-from npudoctor.render.listing import manual
+from npudoctor.render.listing import translated_manual
 
 ROOT = Path(__file__).resolve().parent.parent
 ASSETS = ROOT / "tools" / "site_assets"
@@ -184,7 +184,7 @@ class Site:
                 f"# {check.id}", "", f"**{escaped(spoken(check.title))}**", "",
                 " · ".join(filter(None, facts)), "",
                 self._table("Code", "代码", "Severity", "级别"), *codes, "",
-                f"    npudoctor check {check.id}", "", self._crossed(spaced(manual(check)), check),
+                f"    npudoctor check {check.id}", "", self._crossed(spaced(translated_manual(check)), check),
             ]
         )  # fmt: skip
 

@@ -1,9 +1,9 @@
-"""The names that a check's author uses; each is loaded when it is first asked for.
+"""The public names for authors of checks; each is imported when it is first used.
 
 The console script imports this package even for `--version`, so nothing heavy may load here.
 """
 
-# Not from typing: importing that would cost more than all the rest of `--version`.
+# Not imported from typing, which would take longer than everything else of `--version`.
 TYPE_CHECKING = False
 
 __version__ = "0.1.0"
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     )
     from npudoctor.host import Host
 
-_HOME = {
+_NAMES_BY_MODULE = {
     "npudoctor.checking.check": ("Check", "Skip", "Unknown", "check"),
     "npudoctor.fixing.steps.commands": ("Command", "Export", "change_variable"),
     "npudoctor.fixing.steps.kernel": ("InsertRule", "Remount", "SetKernel"),
@@ -72,8 +72,8 @@ _HOME = {
 }
 _SEVERITIES = ("INFO", "WARNING", "ERROR")
 
-# Nothing of Python's own library either, `__future__` included: what is found by its name may be another
-# user's until __main__ has put the path in order.
+# No import of the standard library either, not even `__future__`: until __main__ has put sys.path in order, a
+# module of that name may be another user's file.
 INFO: "Severity"
 WARNING: "Severity"
 ERROR: "Severity"
@@ -119,12 +119,13 @@ __all__ = [
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
+    # The members of Severity are names of their own: checks write `ERROR` in their declarations.
     if name in _SEVERITIES:
         value = getattr(import_module("npudoctor.core.model").Severity, name)
     else:
-        home = next((module for module, names in _HOME.items() if name in names), None)
+        home = next((module for module, names in _NAMES_BY_MODULE.items() if name in names), None)
         if home is None:
             raise AttributeError(f"module 'npudoctor' has no attribute {name!r}")
         value = getattr(import_module(home), name)
-    globals()[name] = value  # asked for once: forty checks import a dozen names each
+    globals()[name] = value  # __getattr__ runs once per name: forty checks import a dozen names each
     return value

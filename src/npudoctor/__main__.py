@@ -1,4 +1,4 @@
-"""The entry point: answers `--version` before anything heavy loads, then hands over to the commands."""
+"""The entry point: answers `--version` before anything heavy is imported, then runs the commands."""
 
 import os
 import sys
@@ -12,12 +12,14 @@ else:
     import _signal as signal  # the public module loads enum, which costs more than all of `--version`
 
 
-_LEAST = 64 << 20  # bytes of address space: with less, Python itself ends at random, or waits for ever
-_RESERVE = 2 << 20  # bytes, for the last line where memory is gone: Python takes 1 MiB at a time
+_LEAST = 64 << 20  # bytes of address space: with less, Python itself fails at random or hangs
+_RESERVE = (
+    2 << 20
+)  # bytes, freed to print the last line when memory is exhausted: Python takes 1 MiB at a time
 
-# With -I no variable of Python counts for us, while all stay there to be judged; where we and what we need
-# were found may have been told by one of them.
-_ALONE = """
+# With -I Python ignores its own variables, while they stay in the environment for the checks to examine. The
+# directories of npudoctor and its dependencies may come from PYTHONPATH, so that they are passed as argument.
+_ISOLATED_START = """
 import sys
 folders = sys.argv.pop(1).split(chr(10))
 sys.path += [folder for folder in folders if folder and folder not in sys.path]
@@ -27,15 +29,18 @@ sys.exit(main())
 
 
 def main(folders: "Optional[Callable[[], list[str]]]" = None) -> int:
-    """Run the program on sys.argv; returns the exit status, which is the verdict. `folders`: where else
-    modules are looked for."""
-    # Until the commands listen for themselves, which takes as long as loading them: no traceback of Python's
-    # for a signal, and the status that tells it. What the caller ignores stays ignored.
+    """Run the command line in sys.argv; returns the exit code.
+
+    `folders`: returns further directories on the module search path, whose owners are then verified too.
+    """
+    # Loading the commands takes a while: until they install their own handlers, a signal must end us with the
+    # usual status and without Python's traceback. A signal that the caller ignores stays ignored.
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, _end)
-    # What PYTHONPATH, or the working directory with `python -m`, has of old copies of Python's own modules
-    # (enum34, typing, random.py) is for the check to name, not for us to import.
+            signal.signal(number, _exit_on_signal)
+    # PYTHONPATH, or the working directory with `python -m`, may hold copies of standard modules (enum34,
+    # typing, random.py). A check reports them; npudoctor itself must import the real ones, so they come
+    # first.
     library = os.path.dirname(os.__file__)
     own = [folder for folder in sys.path if folder == library or folder.startswith(f"{library}/lib-")]
     sys.path[:] = own + [folder for folder in sys.path if folder not in own]
@@ -47,30 +52,33 @@ def main(folders: "Optional[Callable[[], list[str]]]" = None) -> int:
         if 0 <= limit < _LEAST:
             text = f"ulimit -v leaves {limit >> 20} MiB of address space, and {_LEAST >> 20} MiB are needed"
             raise MemoryError(text)
-        reserve.append(bytes(_RESERVE))  # its pages are not touched, as those of a bytearray are
-        status = _main(folders)
+        reserve.append(bytes(_RESERVE))  # calloc: its pages are not touched and cost no memory
+        status = _run_commands(folders)
     except (ImportError, OSError, MemoryError) as error:
         reserve.clear()
-        status = _no_room(error)
+        status = _report_no_room(error)
     if os.environ.get("PYTHONINSPECT"):
-        # Else the interpreter would become interactive now, and end with a status of its own.
+        # Else the interpreter would become interactive now, and exit with another status.
         end_at_once(status)
     return status
 
 
 def end_at_once(status: int) -> "NoReturn":
-    """All is written, and no thread is waited for. The interpreter's own end would take apart object by
-    object what the kernel frees at once: 7 % of the instructions of `check`."""
+    """Flush the streams and exit without waiting for threads.
+
+    The interpreter's own shutdown destroys object by object what the kernel frees at once; it takes 7 % of
+    the instructions of `check`.
+    """
     for stream in (sys.stdout, sys.stderr):
         try:  # noqa: SIM105  (contextlib costs more than all of this file)
             stream.flush()
-        except (AttributeError, OSError, ValueError):  # closed
+        except (AttributeError, OSError, ValueError):  # closed at the start (None), a full disk, closed since
             pass
     os._exit(status)
 
 
-def _main(folders: "Optional[Callable[[], list[str]]]" = None) -> int:
-    if sys.argv[1:] == ["--version"] and _told_version():
+def _run_commands(folders: "Optional[Callable[[], list[str]]]" = None) -> int:
+    if sys.argv[1:] == ["--version"] and _print_version():
         return 0
     from npudoctor.core.trust import guard
 
@@ -78,18 +86,19 @@ def _main(folders: "Optional[Callable[[], list[str]]]" = None) -> int:
         guard.secure(folders() if folders else ())
         from npudoctor.cli.main import run
     except guard.Untrusted as error:
-        return _refuse(str(error))
-    except Exception:  # of whatever PYTHONPATH or PYTHONHOME put in the place of a module
+        return _refuse_start(str(error))
+    except Exception:  # any error of a module that PYTHONPATH or PYTHONHOME put in place of a real one
         if sys.flags.isolated or not any(name.startswith("PYTHON") for name in os.environ):
             raise
-        _start_alone()
+        _restart_isolated()
     return run(sys.argv[1:])
 
 
-def _no_room(error: BaseException) -> int:
-    """Where `ulimit -n` or `-v` leaves us none: Python's own status 1 would mean "not ready"."""
+def _report_no_room(error: BaseException) -> int:
+    """Report that `ulimit -n` or `-v` is too low; returns 70. Python's own status 1 would mean "not
+    ready"."""
     _fail_evaluation()
-    # What they have the loader load is in our process, too, and may be what fails.
+    # Libraries that these variables make the loader load are in this process, too, and may be what fails.
     names = [name for name in ("LD_PRELOAD", "LD_LIBRARY_PATH") if os.environ.get(name)]
     names = names if isinstance(error, ImportError) else []
     set_too = f" (set: {', '.join(names)})" if names else ""
@@ -101,26 +110,26 @@ def _no_room(error: BaseException) -> int:
     return 70
 
 
-def _refuse(why: str) -> int:
-    """A usage error, said in one line before the commands are loaded."""
+def _refuse_start(why: str) -> int:
+    """Report a usage error in one line, before the commands are loaded; returns 64 (EX_USAGE)."""
     _fail_evaluation()
     os.write(2, f"npudoctor: {why}\n".encode("utf-8", "backslashreplace"))
     return 64
 
 
-def _start_alone() -> None:
-    """Start once more in this process's place, without Python's variables."""
-    words = [sys.executable, "-I", "-c", _ALONE, "\n".join(sys.path), *sys.argv[1:]]
+def _restart_isolated() -> None:
+    """Replace this process by a new start of npudoctor that ignores Python's variables."""
+    words = [sys.executable, "-I", "-c", _ISOLATED_START, "\n".join(sys.path), *sys.argv[1:]]
     os.execv(sys.executable, words)  # noqa: S606
 
 
-def _end(number: int, frame: object) -> None:
+def _exit_on_signal(number: int, frame: object) -> None:
     _fail_evaluation()
     os._exit(128 + number)
 
 
 def _fail_evaluation() -> None:
-    """What a shell evaluates must fail where no answer came."""
+    """Print `false` for `eval "$(npudoctor env)"`: the shell must notice that there is no answer."""
     if sys.argv[1:2] == ["env"]:
         try:  # noqa: SIM105  (contextlib costs more than all of this file)
             os.write(1, b"false\n")
@@ -128,8 +137,8 @@ def _fail_evaluation() -> None:
             pass
 
 
-def _told_version() -> bool:
-    """Whether the version could be written; if not, the commands say why."""
+def _print_version() -> bool:
+    """Print the version; returns whether that worked. If not, the commands report why."""
     from npudoctor import __version__
 
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npudoctor.cli.advice import check_lines
+from npudoctor.cli.advice import list_check_commands
 from npudoctor.testing import device, fake_host
 
 from .command import Done, Npudoctor
@@ -21,7 +21,10 @@ def read(done: Done) -> list[str]:
 
 
 def commands(nodes: Sequence[str]) -> list[str]:
-    return [command for command, _why in check_lines(fake_host({f"/dev/{name}": device() for name in nodes}))]
+    return [
+        command
+        for command, _why in list_check_commands(fake_host({f"/dev/{name}": device() for name in nodes}))
+    ]
 
 
 def test_the_machines_own_devices_decide() -> None:
@@ -29,7 +32,7 @@ def test_the_machines_own_devices_decide() -> None:
     assert commands(["davinci0", "davinci1", "davinci_manager"]) == ["npudoctor check"]
     assert commands([]) == ["npudoctor check --expect none", "npudoctor check --expect npu"]
     npus = [f"davinci{number}" for number in range(8)]
-    ((_command, why),) = check_lines(fake_host({f"/dev/{name}": device() for name in npus}))
+    ((_command, why),) = list_check_commands(fake_host({f"/dev/{name}": device() for name in npus}))
     assert why == "can this machine train on its 8 NPUs?"
 
 

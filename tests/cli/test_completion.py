@@ -16,16 +16,16 @@ from typing import Callable
 import pytest
 from tests.support.terminals import Terminal
 
-from npudoctor.cli.companions.grammar import all_commands, command_tree, known_words
-from npudoctor.cli.companions.share import completion
+from npudoctor.cli.companions.grammar import all_commands, command_tree, list_known_words
+from npudoctor.cli.companions.share import completion_for
 
 from .command import Npudoctor
 
 SHELLS = ("bash", "zsh", "fish")
-written = functools.cache(completion)
+written = functools.cache(completion_for)
 EXPECTED = {
     "npudoctor che": {"check"},
-    "npudoctor check scip": {code for code in known_words().of("names") if code.startswith("scip")},
+    "npudoctor check scip": {code for code in list_known_words().of("names") if code.startswith("scip")},
     "npudoctor check --scope ": {"all", "node", "job"},
     "npudoctor check --dea": {"--deadline"},
     "npudoctor check --ignore clock.": {"clock.unsynchronised", "clock.wrong"},
@@ -159,7 +159,7 @@ def test_every_command_option_and_value_is_there() -> None:
                     assert (name if shell != "fish" else name.lstrip("-")) in text, (shell, name)
                 for choice in option.value.choices if option.value else ():
                     assert choice in text
-        assert all(word in text for word in (*known_words().ids, *known_words().codes))
+        assert all(word in text for word in (*list_known_words().ids, *list_known_words().codes))
 
 
 def test_on_request_it_is_the_same(npudoctor: Npudoctor) -> None:
@@ -171,7 +171,7 @@ def test_on_request_it_is_the_same(npudoctor: Npudoctor) -> None:
 
 
 def test_the_same_sources_make_the_same_file() -> None:
-    code = "from npudoctor.cli.companions.share import completion; print(completion('zsh'), end='')"
+    code = "from npudoctor.cli.companions.share import completion_for; print(completion_for('zsh'), end='')"
     for seed in ("1", "2"):
         done = subprocess.run(
             [sys.executable, "-c", code],

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from npudoctor.cli.config import KEYS, LARGEST, OTHER_VARIABLES, Config, UsageError, load, suggestion
+from npudoctor.cli.config import KEYS, LARGEST, OTHER_VARIABLES, Config, UsageError, load_config, suggestion
 from npudoctor.testing import Content, fake_host, unreadable
 
 SYSTEM = "/etc/npudoctor/config.toml"
@@ -15,7 +15,7 @@ USER = "/home/me/.config/npudoctor/config.toml"
 
 
 def settings(files: dict[str, Content], variables: dict[str, str] | None = None, **flags: Any) -> Config:
-    return load(flags, variables or {}, fake_host(files).files, "/home/me")
+    return load_config(flags, variables or {}, fake_host(files).files, "/home/me")
 
 
 def test_without_anything_the_defaults_hold() -> None:
@@ -73,7 +73,7 @@ def test_a_language_may_look_like_lang(value: str) -> None:
 )  # fmt: skip
 def test_wrong_values_name_their_flag(key: str, value: str) -> None:
     with pytest.raises(UsageError, match=f"^--{key}: "):
-        load({key: value}, {}, fake_host({}).files, "/home/me")
+        load_config({key: value}, {}, fake_host({}).files, "/home/me")
 
 
 @pytest.mark.parametrize("text", ["deadline = inf", "deadline = nan", "deadline = true", "ignore = [1]"])

@@ -9,10 +9,16 @@ from typing import Any
 
 import pytest
 
-from npudoctor.cli.app import command_line
+from npudoctor.cli.app import build_command_line
 from npudoctor.cli.arguments.examples import EXAMPLES
 from npudoctor.cli.arguments.fleet_commands import HIDDEN
-from npudoctor.cli.companions.grammar import Command, Words, all_commands, command_tree, known_words
+from npudoctor.cli.companions.grammar import (
+    CommandSpec,
+    CompletionWords,
+    all_commands,
+    command_tree,
+    list_known_words,
+)
 from npudoctor.rehearsal.faults import FAULTS
 from npudoctor.render.columns import width
 
@@ -32,7 +38,7 @@ def _words(line: str) -> list[str]:
 
 def _parsed(words: list[str]) -> tuple[tuple[str, ...], dict[str, Any]]:
     """The command that the words name, and its parameters; raises what typer raises for a wrong line."""
-    command, context, path = command_line(words), None, []
+    command, context, path = build_command_line(words), None, []
     name = "npudoctor"
     while hasattr(command, "commands"):
         context = command.make_context(name, list(words), parent=context)
@@ -46,13 +52,13 @@ def _parsed(words: list[str]) -> tuple[tuple[str, ...], dict[str, Any]]:
 
 
 @functools.cache
-def _commands() -> dict[tuple[str, ...], Command]:
+def _commands() -> dict[tuple[str, ...], CommandSpec]:
     return {command.words: command for command in all_commands(command_tree())}
 
 
 @functools.cache
-def _known() -> Words:
-    return known_words()
+def _known() -> CompletionWords:
+    return list_known_words()
 
 
 def test_each_command_has_examples() -> None:

@@ -25,7 +25,9 @@ def test_an_output_on_a_frozen_file_system(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr(output, "WRITING", 0.3)
     monkeypatch.setattr(os, "rename", _frozen)
     started = time.monotonic()
-    with pytest.raises(output.Lost, match=f"{tmp_path}/report: its file system accepts no data within 0.3 s"):
+    with pytest.raises(
+        output.OutputLost, match=f"{tmp_path}/report: its file system accepts no data within 0.3 s"
+    ):
         output.save(str(tmp_path / "report"), "text")
     assert time.monotonic() - started < 10
     assert not (tmp_path / "report").exists()
@@ -34,22 +36,22 @@ def test_an_output_on_a_frozen_file_system(monkeypatch: pytest.MonkeyPatch, tmp_
 def test_a_bundle_on_a_frozen_file_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(output, "WRITING", 0.3)
     monkeypatch.setattr(os, "link", _frozen)
-    with pytest.raises(output.Lost, match=r"accepts no data within 0\.3 s"):
-        bundle.pack(str(tmp_path / "bundle.tar.gz"), {"a": b"text"})
+    with pytest.raises(output.OutputLost, match=r"accepts no data within 0\.3 s"):
+        bundle.pack_bundle(str(tmp_path / "bundle.tar.gz"), {"a": b"text"})
 
 
 def test_it_is_refused_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(forked.ask, "__defaults__", (0.3,))
     monkeypatch.setattr(os, "unlink", _frozen)
     with pytest.raises(UsageError, match=r"--output: .*/report: its file system accepts no data within"):
-        paths.writable(str(tmp_path / "report"), Files(LocalDisk()))
+        paths.resolve_output(str(tmp_path / "report"), Files(LocalDisk()))
 
 
 def test_a_disk_that_is_well(tmp_path: Path) -> None:
-    target = paths.writable(str(tmp_path / "report"), Files(LocalDisk()))
+    target = paths.resolve_output(str(tmp_path / "report"), Files(LocalDisk()))
     assert target is not None
     output.save(target, "text")
     assert (tmp_path / "report").read_text() == "text"
     assert os.listdir(tmp_path) == ["report"]
-    with pytest.raises(output.Lost, match="No such file"):
+    with pytest.raises(output.OutputLost, match="No such file"):
         output.save(str(tmp_path / "no/report"), "text")

@@ -31,5 +31,5 @@ def test_the_last_line(
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert subject._no_room(error) == 70
+    assert subject._report_no_room(error) == 70
     assert capfd.readouterr().err == f"npudoctor: {line}\n"

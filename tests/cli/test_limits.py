@@ -43,21 +43,21 @@ def test_in_a_file_peers_are_a_list() -> None:
 
 @pytest.mark.parametrize("told", ["7", "4294967295", "12_3"])
 def test_jobs(told: str) -> None:
-    assert examined.job_named(told) == told
+    assert examined.parse_job(told) == told
 
 
 @pytest.mark.parametrize("told", ["", "7 ", "+7", "\N{ARABIC-INDIC DIGIT SEVEN}", "7_x", "99999999999"])
 def test_what_is_no_job(told: str) -> None:
     with pytest.raises(UsageError):
-        examined.job_named(told)
+        examined.parse_job(told)
 
 
 def test_users() -> None:
-    assert examined.user_named(None) is None
-    assert examined.user_named("root") == "root"
-    assert examined.user_named("4711") == "4711", "a number may have no name here"
+    assert examined.parse_user(None) is None
+    assert examined.parse_user("root") == "root"
+    assert examined.parse_user("4711") == "4711", "a number may have no name here"
     with pytest.raises(UsageError):
-        examined.user_named("no\0body")
+        examined.parse_user("no\0body")
 
 
 def test_the_host_is_told(npudoctor: Npudoctor) -> None:

@@ -284,7 +284,7 @@ try:
     del thing
     time.sleep(5)
     print("lost")
-except signals.Stopped as stopped:
+except signals.StoppedBySignal as stopped:
     print(stopped.status)
 """
 

@@ -71,4 +71,4 @@ def test_an_error_of_our_own_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> N
     for name in [name for name in os.environ if name.startswith("PYTHON")]:
         monkeypatch.delenv(name)
     with pytest.raises(ImportError):
-        start._main()
+        start._run_commands()

@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 import pytest
 
-from npudoctor.registry.entrypoints import entry_points, parse
+from npudoctor.registry.entrypoints import find_entry_points, parse_entry_points
 
 from .command import Done, Npudoctor
 
@@ -197,7 +197,7 @@ def test_a_module_behind_a_link_of_others_is_judged_there(site: Site, tmp_path: 
 def test_only_lines_of_our_group_count() -> None:
     text = "a = b\n[npudoctor.checks.more]\nc = d\n[npudoctor.checks]\n# x = y\n e = f.g  # why\nnothing\n"
     text += "[z]\nh = i\n"
-    assert parse(text) == [("e", "f.g")]
+    assert parse_entry_points(text) == [("e", "f.g")]
 
 
 def test_only_install_folders_are_looked_at(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_only_install_folders_are_looked_at(tmp_path: Path) -> None:
         info.mkdir(parents=True)
         (info / "entry_points.txt").write_text("[npudoctor.checks]\na = b\n")
     path = [str(tmp_path), "", "/no/site-packages", f"{tmp_path}/src", f"{tmp_path}/site-packages/"]
-    assert list(entry_points([*path, *path])) == [("a", "b")]
+    assert list(find_entry_points([*path, *path])) == [("a", "b")]
 
 
 @pytest.mark.slow

@@ -40,15 +40,15 @@ def test_the_program_that_is_waited_for_is_named(slow: Npudoctor) -> None:
 
 ASKING = """
 from npudoctor.cli.terminal import signals
-from npudoctor.cli.terminal.progress import waiting_for_programs
+from npudoctor.cli.terminal.progress import show_waiting_programs
 from npudoctor.host import Host, Options
 
 signals.install_handlers()
 host = Host(Options(timeout=20))
 try:
-    with waiting_for_programs(host, "interrupted: nothing was set"):
+    with show_waiting_programs(host, "interrupted: nothing was set"):
         host.commands.run(["/bin/sleep", "10"], timeout=20)
-except signals.Stopped as stopped:
+except signals.StoppedBySignal as stopped:
     raise SystemExit(stopped.status)
 """
 

@@ -23,7 +23,7 @@ from npudoctor.cli.caller import Caller
 from npudoctor.launch.inherited import InheritedState
 from npudoctor.launch.preflight import Preflight
 
-ended, before, said = [], InheritedState.now(), os.dup(2)
+ended, before, said = [], InheritedState.capture(), os.dup(2)
 for words in json.loads(sys.argv[2]):
     with tempfile.TemporaryFile() as file:
         os.dup2(file.fileno(), 2)

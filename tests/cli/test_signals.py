@@ -106,18 +106,18 @@ def test_a_signal_at_any_moment_ends_it_at_once(npudoctor: Npudoctor) -> None:
 
 def test_a_signal_that_python_hides_in_another_error_is_found() -> None:
     """As Python before 3.12 does with what is raised while a class is being made."""
-    stopped = signals.Stopped(signal.SIGTERM)
+    stopped = signals.StoppedBySignal(signal.SIGTERM)
     try:
         try:
             raise stopped
-        except signals.Stopped as cause:
+        except signals.StoppedBySignal as cause:
             raise RuntimeError("Error calling __set_name__") from cause
     except RuntimeError as error:
-        assert signals.signal_behind(error) is stopped
+        assert signals.find_signal(error) is stopped
     circle = ValueError("a")
     circle.__context__ = KeyError("b")
     circle.__context__.__context__ = circle
-    assert signals.signal_behind(circle) is None
+    assert signals.find_signal(circle) is None
 
 
 def test_one_that_was_hidden_ends_it_all_the_same() -> None:
@@ -125,9 +125,9 @@ def test_one_that_was_hidden_ends_it_all_the_same() -> None:
     line = (
         "from npudoctor.cli import main; from npudoctor.cli.terminal import signals\n"
         "def work():\n"
-        "    try:\n        raise signals.Stopped(15)\n"
-        "    except signals.Stopped as stopped:\n        raise RuntimeError('x') from stopped\n"
-        "main._exit_status(work)\n"
+        "    try:\n        raise signals.StoppedBySignal(15)\n"
+        "    except signals.StoppedBySignal as stopped:\n        raise RuntimeError('x') from stopped\n"
+        "main._run_to_status(work)\n"
     )
     done = subprocess.run([sys.executable, "-c", line], capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (143, b"", b"")

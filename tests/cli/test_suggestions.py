@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from npudoctor.cli.companions.grammar import known_words
+from npudoctor.cli.companions.grammar import list_known_words
 from npudoctor.core.suggestions import near_names
 from npudoctor.rehearsal.faults import FAULTS
 
@@ -25,7 +25,7 @@ from .command import Done, Npudoctor
     ],
 )
 def test_of_checks_groups_and_codes(word: str, meant: str) -> None:
-    words = known_words()
+    words = list_known_words()
     near = near_names(word, [*words.ids, *words.groups, *words.codes])
     assert meant in near and len(near) <= 3
 

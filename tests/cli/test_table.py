@@ -13,18 +13,18 @@ from typing import Any, Callable, Union
 
 import pytest
 
-from npudoctor.cli.app import command_line
+from npudoctor.cli.app import build_command_line
 from npudoctor.cli.arguments import parsing
 from npudoctor.cli.arguments.table import FILE, read_line
 from npudoctor.cli.caller import Caller
-from npudoctor.cli.companions.plain_table import plain_table
+from npudoctor.cli.companions.plain_table import make_plain_table
 from npudoctor.cli.companions.share import write_plain_table
 from npudoctor.cli.config import UsageError
-from npudoctor.cli.terminal.refusals import refusal
+from npudoctor.cli.terminal.refusals import explain_refusal
 
 from .command import Npudoctor
 
-TABLE = plain_table()
+TABLE = make_plain_table()
 PLAIN = (
     ("check",),
     ("check", "cache-server", "leftovers", "--format", "json"),
@@ -108,7 +108,7 @@ Called = tuple[Callable[..., int], dict[str, Any]]
 
 @cache
 def _commands(hidden: bool) -> Any:
-    return command_line(("fleet", "part") if hidden else ())
+    return build_command_line(("fleet", "part") if hidden else ())
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def by_typer(monkeypatch: pytest.MonkeyPatch) -> Callable[[tuple[str, ...]], Uni
         calls.append((function, parameters))
         return 0
 
-    monkeypatch.setattr(parsing, "call", call)
+    monkeypatch.setattr(parsing, "call_command", call)
 
     def ask(line: tuple[str, ...]) -> Union[Called, str]:
         calls.clear()
@@ -137,7 +137,7 @@ def by_typer(monkeypatch: pytest.MonkeyPatch) -> Callable[[tuple[str, ...]], Uni
             with command.make_context("npudoctor", list(line), obj=Caller({}, None)) as context:
                 command.invoke(context)
         except Exception as error:  # of typer's classes, which each version has elsewhere
-            return refusal(error)[1] or ""
+            return explain_refusal(error)[1] or ""
         return calls[0] if calls else ""
 
     return ask
@@ -149,7 +149,7 @@ def test_the_table_that_was_built_is_of_what_is_declared() -> None:
 
 
 def test_every_command_is_in_the_table() -> None:
-    root = command_line()
+    root = build_command_line()
     commands = {*root.commands, *(f"fleet {name}" for name in root.commands["fleet"].commands)} - {"fleet"}
     assert set(TABLE) == commands | {"fleet part"}
 

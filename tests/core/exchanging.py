@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from npudoctor.cli.arguments.paths import own_file, writable
-from npudoctor.cli.bundle import pack, place
+from npudoctor.cli.arguments.paths import resolve_output, resolve_own_file
+from npudoctor.cli.bundle import pack_bundle, validate_bundle_path
 from npudoctor.cli.config import UsageError
 from npudoctor.cli.terminal import output
 from npudoctor.host.fs.files import Files, LocalDisk
@@ -44,9 +44,9 @@ def exchanging(folder: Path, victim: Path) -> Iterator[None]:
 
 def attempt(kind: str, path: Path, files: Files) -> None:
     if kind == "collect":
-        pack(place(str(path), files), {"a": b"a"})
+        pack_bundle(validate_bundle_path(str(path), files), {"a": b"a"})
     else:
-        target = (own_file if kind == "env --write" else writable)(str(path), files, "--output")
+        target = (resolve_own_file if kind == "env --write" else resolve_output)(str(path), files, "--output")
         assert target is not None
         output.save(target, "text\n")
 
@@ -60,7 +60,7 @@ def main(kind: str, folder: Path, victim: Path) -> None:
         for number in range(ROUNDS):
             try:
                 attempt(kind, folder / f"report-{number}", Files(disk))
-            except (UsageError, output.Lost) as error:
+            except (UsageError, output.OutputLost) as error:
                 failures.append(str(error))
             rounds += 1
     disk.close()

@@ -73,7 +73,7 @@ def test_work_that_others_took_is_waited_for() -> None:
 
 def test_checks_end_as_unknown_where_no_thread_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check_run, "start_thread", _none_begins)
-    monkeypatch.setattr(check_run, "BIRTH", 0.1)
+    monkeypatch.setattr(check_run, "THREAD_START_SECONDS", 0.1)
     started = time.monotonic()
     rows = [asked(number) for number in range(3)]
     Workers(rows, fake_host()).drive(started + 60)

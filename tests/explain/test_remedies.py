@@ -7,7 +7,7 @@ import re
 import pytest
 from tests.scenarios.machines import HOME, Machine, healthy, host_of
 
-from npudoctor.cli.diagnosis import installed_on
+from npudoctor.cli.diagnosis import find_installed
 from npudoctor.core.messages import activate
 from npudoctor.explain.signatures.remedies import InstalledCann, adapt_remedy
 from npudoctor.explain.signatures.signatures import Signature, built_in
@@ -48,7 +48,7 @@ def test_in_general_a_line_names_its_condition(language: str) -> None:
 
 
 def test_without_cann_nothing_is_sourced() -> None:
-    here = installed_on(host_of(without_cann()))
+    here = find_installed(host_of(without_cann()))
     assert here == InstalledCann(None, None, None)
     for signature in sourcing():
         lines = adapt_remedy(signature.remedy, here)
@@ -63,7 +63,7 @@ def test_without_cann_nothing_is_sourced() -> None:
 def test_what_is_named_on_a_machine_is_there(version: str, framework: str) -> None:
     machine = healthy(version, "x86_64", framework)
     host = host_of(machine)
-    here = installed_on(host)
+    here = find_installed(host)
     assert here is not None and here.cann is not None
     named = []
     for signature in sourcing():
@@ -80,4 +80,4 @@ def test_a_machine_that_cannot_be_looked_at_is_not_judged() -> None:
     machine = without_cann()
     machine.files["/usr/local/Ascend/cann-8.5.0"] = unreadable()
     machine.variables["ASCEND_HOME_PATH"] = "/usr/local/Ascend/cann-8.5.0"
-    assert installed_on(host_of(machine)) is None
+    assert find_installed(host_of(machine)) is None

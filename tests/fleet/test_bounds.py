@@ -14,9 +14,9 @@ import pytest
 from npudoctor.explain.reading.opening import Opener
 from npudoctor.explain.reading.opening import UnreadableLog as NotRead
 from npudoctor.fleet import reading
-from npudoctor.fleet.nodes import InvalidNodes, expand
-from npudoctor.fleet.reading import Found, Unreadable, read
-from npudoctor.fleet.sources import nodes_in
+from npudoctor.fleet.nodes import InvalidNodes, expand_nodes
+from npudoctor.fleet.reading import ReceivedReport, UnreadableReport, read_reports
+from npudoctor.fleet.sources import parse_node_file
 
 from .carriers import report
 
@@ -24,7 +24,7 @@ STRANGER = 12345
 
 
 def only(path: Path) -> reading.Item:
-    (item,) = read([str(path)], io.BytesIO())
+    (item,) = read_reports([str(path)], io.BytesIO())
     return item
 
 
@@ -42,7 +42,7 @@ def only(path: Path) -> reading.Item:
 def test_a_set_of_too_many_nodes_is_refused_before_it_is_expanded(text: str) -> None:
     begin = time.monotonic()
     with pytest.raises(InvalidNodes, match="expands to more than 131072 nodes"):
-        expand(text)
+        expand_nodes(text)
     assert time.monotonic() - begin < 5
 
 
@@ -57,18 +57,18 @@ def test_a_set_of_too_many_nodes_is_refused_before_it_is_expanded(text: str) -> 
     ],
 )
 def test_a_set_of_real_size_is_expanded(text: str, count: int) -> None:
-    assert len(expand(text)) == count
+    assert len(expand_nodes(text)) == count
 
 
 def test_a_line_that_is_no_node_set_is_said_shortly() -> None:
     with pytest.raises(InvalidNodes) as error:
-        nodes_in(b"[" * 500)
+        parse_node_file(b"[" * 500)
     assert len(str(error.value)) < 400
 
 
 def test_a_range_without_a_step_is_no_crash() -> None:
     with pytest.raises(InvalidNodes):
-        nodes_in(b"[all]\nn[a:c:0]\n")
+        parse_node_file(b"[all]\nn[a:c:0]\n")
 
 
 def test_a_report_that_never_closes_is_not_read_again_for_each_line(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_report_that_never_closes_is_not_read_again_for_each_line(tmp_path: Pa
     path.write_text('{"schema": "npudoctor.report/1",\n' + "}\n" * 160_000)
     begin = time.monotonic()
     item = only(path)
-    assert isinstance(item, Unreadable) and item.source == str(path)
+    assert isinstance(item, UnreadableReport) and item.source == str(path)
     assert time.monotonic() - begin < 20
 
 
@@ -87,8 +87,8 @@ def test_holes_and_bombs_hold_no_report(tmp_path: Path) -> None:
         for _piece in range(64):
             packed.write(b"\0" * (1 << 20))
     begin = time.monotonic()
-    items = list(read([str(tmp_path)], io.BytesIO()))
-    assert [type(item) for item in items] == [Unreadable, Unreadable]
+    items = list(read_reports([str(tmp_path)], io.BytesIO()))
+    assert [type(item) for item in items] == [UnreadableReport, UnreadableReport]
     assert time.monotonic() - begin < 20
 
 
@@ -96,14 +96,14 @@ def test_reading_a_file_has_a_deadline(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(reading, "READING", 0.0)
     (tmp_path / "a.json").write_text("x\n" * (1 << 20))
     item = only(tmp_path / "a.json")
-    assert isinstance(item, Unreadable) and "deadline" in item.error
+    assert isinstance(item, UnreadableReport) and "deadline" in item.error
 
 
 def test_a_line_without_an_end_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "LONGEST", 1 << 20)
     (tmp_path / "a.json").write_text("x" * (3 << 20))
     item = only(tmp_path / "a.json")
-    assert isinstance(item, Unreadable) and "longer than 1 MiB" in item.error
+    assert isinstance(item, UnreadableReport) and "longer than 1 MiB" in item.error
 
 
 def test_reports_that_have_not_ended_are_held_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,8 +113,8 @@ def test_reports_that_have_not_ended_are_held_up_to_a_size(monkeypatch: pytest.M
     ]
     stream = io.BytesIO("".join([*open_ones, json.dumps(report("a")), "\n"]).encode())
     items = list(reading.read_stream(stream, "-"))
-    assert [type(item) for item in items].count(Found) == 1
-    assert [item.node for item in items if isinstance(item, Unreadable)] and len(items) == 100
+    assert [type(item) for item in items].count(ReceivedReport) == 1
+    assert [item.node for item in items if isinstance(item, UnreadableReport)] and len(items) == 100
 
 
 def test_pipes_and_devices_are_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,16 +122,16 @@ def test_pipes_and_devices_are_not_waited_for(tmp_path: Path, monkeypatch: pytes
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", Path("/dev/zero")):
         item = only(path)
-        assert isinstance(item, Unreadable) and "not read" in item.error
+        assert isinstance(item, UnreadableReport) and "not read" in item.error
 
 
 def test_a_pipe_that_we_were_given_is_read() -> None:
     taking, giving = os.pipe()
     os.write(giving, json.dumps(report("a")).encode())
     os.close(giving)
-    (item,) = read([f"/dev/fd/{taking}"], io.BytesIO())
+    (item,) = read_reports([f"/dev/fd/{taking}"], io.BytesIO())
     os.close(taking)
-    assert isinstance(item, Found)
+    assert isinstance(item, ReceivedReport)
 
 
 @pytest.mark.needs_root
@@ -146,7 +146,7 @@ def test_root_reads_through_no_link_of_another_user(tmp_path: Path, make: object
         os.chown(theirs / "a.json", STRANGER, STRANGER, follow_symlinks=False)
     os.chown(theirs, STRANGER, STRANGER)
     item = only(theirs / "a.json")
-    assert isinstance(item, Unreadable) and "link" in item.error
+    assert isinstance(item, UnreadableReport) and "link" in item.error
     with pytest.raises(NotRead, match="link"):
         Opener().open(str(theirs / "a.json"))
 
@@ -159,4 +159,4 @@ def test_a_users_own_hard_links_are_read(tmp_path: Path) -> None:
     os.link(theirs / "a.json", theirs / "b.json")
     for path in (theirs, theirs / "a.json"):
         os.chown(path, STRANGER, STRANGER)
-    assert isinstance(only(theirs / "b.json"), Found)
+    assert isinstance(only(theirs / "b.json"), ReceivedReport)

@@ -12,7 +12,7 @@ from npudoctor.checking.index import load_index
 from npudoctor.core.model import Compared
 from npudoctor.fleet import skew
 from npudoctor.fleet.merge import Fleet, Merger
-from npudoctor.fleet.reading import Found
+from npudoctor.fleet.reading import ReceivedReport
 
 from .carriers import ready
 
@@ -21,7 +21,7 @@ FIRMWARE = Compared("nic.firmware", "NIC firmware", complete=True)
 
 def merged(*reports: dict[str, Any]) -> Fleet:
     merger = Merger(())
-    merger.add_all([Found(report, "-") for report in reports])
+    merger.add_all([ReceivedReport(report, "-") for report in reports])
     return merger.fleet()
 
 
@@ -37,7 +37,7 @@ def compared(*reports: dict[str, Any]) -> dict[str, list[object]]:
     """The values of all facts that differ."""
     fleet = merged(*reports)
     assert not fleet.uncompared
-    return {one.fact: [value.value for value in (one.majority, *one.others)] for one in fleet.skew}
+    return {one.fact: [value.value for value in (one.majority, *one.deviations)] for one in fleet.skew}
 
 
 def test_no_check_is_named_where_fleets_are_compared() -> None:
@@ -108,4 +108,4 @@ def test_names_that_others_choose_are_bounded() -> None:
 )
 def test_a_path_leads_to_what_stands_there(path: str, value: object) -> None:
     facts = {"a": {"b": "1"}, "c": {"b": 3}, "d": {"b": True}, "list": [{"b": "2"}]}
-    assert skew._at(facts, path.split(".")) == value
+    assert skew._value_at(facts, path.split(".")) == value

@@ -9,8 +9,8 @@ import pytest
 
 from npudoctor import __version__
 from npudoctor.fleet.merge import Fleet, Merger
-from npudoctor.fleet.nodes import InvalidNodes, expand, fold
-from npudoctor.fleet.reading import Found, Unreadable
+from npudoctor.fleet.nodes import InvalidNodes, expand_nodes, fold_nodes
+from npudoctor.fleet.reading import ReceivedReport, UnreadableReport
 from npudoctor.render import exports
 from npudoctor.render.fleet.html import fleet_html
 from npudoctor.render.fleet.text import fleet_text
@@ -20,10 +20,10 @@ from .carriers import ready, report
 
 
 def merged(
-    *reports: dict[str, Any], expected: tuple[str, ...] = (), lost: Optional[Unreadable] = None
+    *reports: dict[str, Any], expected: tuple[str, ...] = (), lost: Optional[UnreadableReport] = None
 ) -> Fleet:
     merger = Merger(expected)
-    merger.add_all([Found(one, "-") for one in reports])
+    merger.add_all([ReceivedReport(one, "-") for one in reports])
     merger.add_all([lost] if lost else [])
     return merger.fleet()
 
@@ -42,15 +42,15 @@ def test_findings_are_folded_to_node_sets() -> None:
 
 
 def test_who_never_answered_is_named() -> None:
-    fleet = merged(ready("node1.cluster"), expected=expand("node[1-3]"))
-    assert fleet.names("ready") == ("node1",) and fold(fleet.names("silent")) == "node[2-3]"
+    fleet = merged(ready("node1.cluster"), expected=expand_nodes("node[1-3]"))
+    assert fleet.names("ready") == ("node1",) and fold_nodes(fleet.names("silent")) == "node[2-3]"
     assert fleet.exit_code == 2 and "node[2-3]: no report" in fleet_text(fleet)
 
 
 def test_what_cannot_be_read_decides() -> None:
     assert merged(ready("a")).exit_code == 0
-    assert merged(ready("a"), lost=Unreadable(None, "x.json", "contains no report")).exit_code == 2
-    assert merged(ready("a"), lost=Unreadable("b", "-", "no route", True)).names("silent") == ("b",)
+    assert merged(ready("a"), lost=UnreadableReport(None, "x.json", "contains no report")).exit_code == 2
+    assert merged(ready("a"), lost=UnreadableReport("b", "-", "no route", True)).names("silent") == ("b",)
     assert merged().exit_code == 2
 
 
@@ -89,7 +89,7 @@ def test_skew_names_the_majority_and_the_deviants() -> None:
     reports[0]["host"]["release"] = "5.10.1"
     fleet = merged(*reports)
     told = {
-        skew.fact: (skew.majority.value, [(o.value, o.nodes) for o in skew.others]) for skew in fleet.skew
+        skew.fact: (skew.majority.value, [(o.value, o.nodes) for o in skew.deviations]) for skew in fleet.skew
     }
     assert told["kernel"] == ("5.10.0", [("5.10.1", ("n1",))])
     assert told["HCCL_CONNECT_TIMEOUT"] == ("600", [("120", ("n10",)), (None, ("n9",))])
@@ -145,7 +145,7 @@ def test_what_must_be_alike_is_compared() -> None:
         "nccl_env": {"variables": {}},
     }
     fleet = merged(*(ready(f"n{n}", **facts) for n in range(3)), ready("odd", **other))
-    told = {skew.fact: (skew.majority.value, skew.others[0].value) for skew in fleet.skew}
+    told = {skew.fact: (skew.majority.value, skew.deviations[0].value) for skew in fleet.skew}
     assert told == {
         "rank table digest": ("ab12", "cd34"),
         "device TLS": ("0", "0 1"),
@@ -208,8 +208,8 @@ def hostile() -> list[dict[str, Any]]:
 def test_hostile_reports_harm_nobody() -> None:
     fleet = merged(*hostile())
     page, text = fleet_html(fleet), fleet_text(fleet)
-    subjects = exports.subjects(fleet)
-    others = [exports.junit(subjects), exports.csv_text(subjects), exports.prometheus(subjects, 0)]
+    subjects = exports.export_nodes(fleet)
+    others = [exports.junit_text(subjects), exports.csv_text(subjects), exports.prometheus_text(subjects, 0)]
     for shown in (page, text, *others):
         assert "\x1b" not in shown and "\x07" not in shown and "\u202e" not in shown
     assert "<script>alert" not in page and "<script>alert" not in others[0]
@@ -222,13 +222,15 @@ def test_secrets_are_taken_out() -> None:
                            "facts": {"variables": {"HCCL_API_TOKEN": "hunter2-hunter2"}}})  # fmt: skip
     other = ready("b", hccl_env={"variables": {"HCCL_API_TOKEN": "hunter3-hunter3"}})
     fleet = merged(one, other)
-    assert "hunter" not in fleet_text(fleet) + fleet_html(fleet) + exports.csv_text(exports.subjects(fleet))
+    assert "hunter" not in fleet_text(fleet) + fleet_html(fleet) + exports.csv_text(
+        exports.export_nodes(fleet)
+    )
 
 
 @pytest.mark.parametrize("text", ["node[1-", "a b;c[", "$(id)", "@all"])
 def test_no_other_text_is_a_node_set(text: str) -> None:
     with pytest.raises(InvalidNodes):
-        expand(text)
+        expand_nodes(text)
 
 
 def test_the_page_says_what_the_text_says_with_its_version_and_date() -> None:
@@ -260,7 +262,7 @@ def test_the_page_says_what_the_text_says_with_its_version_and_date() -> None:
 def test_rows_keep_their_reason_only_for_who_asks() -> None:
     kept, lean = Merger(details=True), Merger()
     for merger in (kept, lean):
-        merger.add(Found(report("a", seconds=1.5), "-"))
+        merger.add(ReceivedReport(report("a", seconds=1.5), "-"))
     (node,), (other,) = kept.fleet().nodes, lean.fleet().nodes
     assert len(node.details) == len(node.rows) > 0 and other.details == ()
     assert node.seconds == other.seconds == 1.5

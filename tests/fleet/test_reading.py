@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from npudoctor.fleet.reading import Found, Unreadable, read, read_stream
+from npudoctor.fleet.reading import ReceivedReport, UnreadableReport, read_reports, read_stream
 from npudoctor.render.json_text import json_text
 
 from .carriers import prefixed, report
@@ -21,7 +21,8 @@ def items(text: str) -> list[Any]:
 
 def names(text: str) -> list[str]:
     return [
-        item.report["host"]["name"] if isinstance(item, Found) else f"!{item.node}" for item in items(text)
+        item.report["host"]["name"] if isinstance(item, ReceivedReport) else f"!{item.node}"
+        for item in items(text)
     ]
 
 
@@ -65,5 +66,10 @@ def test_folders_and_packed_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text(B)
     (tmp_path / "c.json").write_text("")
     (tmp_path / "d.json.gz").write_bytes(gzip.compress(A.encode())[:200])
-    found = list(read([str(tmp_path)], None))  # type: ignore[arg-type]
-    assert [type(item) for item in found] == [Found, Unreadable, Unreadable, Found]
+    found = list(read_reports([str(tmp_path)], None))  # type: ignore[arg-type]
+    assert [type(item) for item in found] == [
+        ReceivedReport,
+        UnreadableReport,
+        UnreadableReport,
+        ReceivedReport,
+    ]

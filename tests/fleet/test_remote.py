@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from npudoctor.fleet.gathering import Answer, Gathering
+from npudoctor.fleet.gathering import Gathering, NodeAnswer
 from npudoctor.fleet.merge import Merger
-from npudoctor.fleet.reading import Found
-from npudoctor.fleet.remote import Frame
+from npudoctor.fleet.reading import ReceivedReport
+from npudoctor.fleet.remote import AnswerFrame
 from npudoctor.fleet.request import Request
 
 from .carriers import ready
@@ -21,15 +21,17 @@ MARK = "npudoctor-0123456789abcdef"
     ("shift", "told"), [(0, "in step"), (1, "in step"), (90, "+90 s"), (-90, "-90 s"), (86400, "+86400 s")]
 )
 def test_a_clock_that_is_off_is_a_deviation(shift: int, told: str) -> None:
-    frame, asked = Frame(MARK), time.time() - 5  # five seconds until somebody had time for it
+    frame, asked = AnswerFrame(MARK), time.time() - 5  # five seconds until somebody had time for it
     frame.add(f"{MARK} begin {int(time.time()) + shift}".encode())
-    ahead = frame.ahead(asked)
-    assert ahead is not None and frame.begun
+    ahead = frame.clock_lead(asked)
+    assert ahead is not None and frame.has_begun
     merger = Merger()
     for number in range(3):
-        merger.add(Found(ready(f"node{number}"), "", f"node{number}", 0.0))
-    merger.add(Found(ready("late"), "", "late", ahead - 5 * (shift < 0)))
-    skews = {skew.fact: [(other.value, other.nodes) for other in skew.others] for skew in merger.fleet().skew}
+        merger.add(ReceivedReport(ready(f"node{number}"), "", f"node{number}", 0.0))
+    merger.add(ReceivedReport(ready("late"), "", "late", ahead - 5 * (shift < 0)))
+    skews = {
+        skew.fact: [(other.value, other.nodes) for other in skew.deviations] for skew in merger.fleet().skew
+    }
     if told == "in step":
         assert skews == {}
     else:
@@ -40,9 +42,9 @@ def test_a_clock_that_is_off_is_a_deviation(shift: int, told: str) -> None:
 
 @pytest.mark.parametrize("time_told", ["", "soon", "-5", "9" * 40, "\x1b[31m"])
 def test_who_tells_no_time_has_none(time_told: str) -> None:
-    frame = Frame(MARK)
+    frame = AnswerFrame(MARK)
     frame.add(f"{MARK} begin {time_told}".encode())
-    assert frame.ahead(0.0) is None
+    assert frame.clock_lead(0.0) is None
 
 
 @pytest.mark.parametrize(
@@ -51,12 +53,12 @@ def test_who_tells_no_time_has_none(time_told: str) -> None:
 def test_a_node_without_npudoctor_is_told_how_to_get_it_there(
     status: int, carried: bytes, hinted: bool
 ) -> None:
-    answers: list[Answer] = []
+    answers: list[NodeAnswer] = []
     gathering = Gathering(Request(("n1",), ("npudoctor",), 5.0, 1, 5.0, carried=carried), answers.append)
     gathering.begin("n1")
     for line in (f"{gathering.mark} begin 1", f"{gathering.mark} end {status}"):
         gathering.hear("n1", line.encode())
-    gathering.frame("n1").noise(b"sh: 1: npudoctor: not found")
+    gathering.frame("n1").add_noise(b"sh: 1: npudoctor: not found")
     gathering.end("n1", 0)
     (answer,) = answers
     assert f"(status {status}): sh: 1: npudoctor: not found" in answer.why

@@ -15,8 +15,8 @@ import pytest
 
 from npudoctor.fleet.gathering import Gathering
 from npudoctor.fleet.request import Request
-from npudoctor.fleet.slurm import _command
-from npudoctor.fleet.slurm_states import closed_in
+from npudoctor.fleet.slurm import _srun_words
+from npudoctor.fleet.slurm_states import parse_closed_nodes
 
 from .cluster import PROGRAM
 from .slurm_cluster import SlurmCluster
@@ -239,7 +239,7 @@ def test_what_slurm_says_of_nodes() -> None:
         "node4 idle* none\nnode5 mix- none\nnode5 mix- none\nnode6 drng none\n\nnode7\n"
         "node8 drain password=hunter2 is old\nother drain none\n"
     )
-    assert closed_in(text, [f"node{number}" for number in range(1, 10)]) == {
+    assert parse_closed_nodes(text, [f"node{number}" for number in range(1, 10)]) == {
         "node2": "Slurm starts no jobs on it (state drain: fan is loud)",
         "node3": "Slurm starts no jobs on it (state down*: Not responding)",
         "node4": "Slurm gets no response from it (state idle*)",
@@ -265,12 +265,12 @@ def test_what_slurm_cannot_do_is_said(words: tuple[str, ...], told: str) -> None
 
 
 def test_only_what_shapes_another_step_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("npudoctor.fleet.slurm.trusted_program", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr("npudoctor.fleet.slurm.find_trusted_program", lambda name: f"/usr/bin/{name}")
     gathering = Gathering(Request(("n",), ("npudoctor",), 60.0, 1, 9.5), lambda _answer: None)
     of_a_site = {"SLURM_PARTITION": "p", "SLURM_ACCOUNT": "a", "SLURM_GRES": "npu:8"}
-    outside = _command(gathering, {**of_a_site, "SLURM_LABELIO": "1", "SLURM_GPUS": "8"})
+    outside = _srun_words(gathering, {**of_a_site, "SLURM_LABELIO": "1", "SLURM_GPUS": "8"})
     dropped = [word for before, word in zip(outside, outside[1:]) if before == "-u"]
     assert dropped == ["SLURM_LABELIO"] and "--immediate=10" in outside and "--time=2" in outside
-    inside = _command(gathering, {**of_a_site, "SLURM_JOB_ID": "7", "SLURM_GPUS": "8"})
+    inside = _srun_words(gathering, {**of_a_site, "SLURM_JOB_ID": "7", "SLURM_GPUS": "8"})
     assert [word for before, word in zip(inside, inside[1:]) if before == "-u"] == ["SLURM_GPUS"]
     assert "SLURM_OVERLAP=1" in inside

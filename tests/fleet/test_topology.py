@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from npudoctor.fleet.topology import InvalidTopology, tree_of
+from npudoctor.fleet.topology import InvalidTopology, parse_topology
 
 HERE = socket.gethostname().partition(".")[0]
 
 
 def test_a_topology_of_clustershell() -> None:
     for section in ("routes", "Main"):
-        tree = tree_of(f"[{section}]\n{HERE}: gate[1-2]\ngate[1-2]: node[1-8]\n".encode())
+        tree = parse_topology(f"[{section}]\n{HERE}: gate[1-2]\ngate[1-2]: node[1-8]\n".encode())
         assert str(tree.root.nodeset) == HERE
         assert {str(group.nodeset) for group in tree} == {HERE, "gate[1-2]", "node[1-8]"}
 
@@ -38,7 +38,7 @@ def test_a_topology_of_clustershell() -> None:
 )
 def test_what_is_none(content: bytes, why: str) -> None:
     with pytest.raises(InvalidTopology, match=f"(?i)^not a ClusterShell topology: .*(?:{why})") as caught:
-        tree_of(content)
+        parse_topology(content)
     assert "\n" not in str(caught.value)
 
 

@@ -10,7 +10,7 @@ from npudoctor.checks.python.interpreter import interpreter
 from npudoctor.checks.python.torch_npu import torch_npu
 from npudoctor.knowledge.site import Knowledge
 from npudoctor.knowledge.tables import list_tables, load_table
-from npudoctor.registry.entrypoints import parse
+from npudoctor.registry.entrypoints import parse_entry_points
 from npudoctor.testing import ask, fake_host, package_files
 
 from ..checks.python.stack_machine import cann, installed, site  # noqa: TID252
@@ -51,7 +51,7 @@ def test_every_section_is_named() -> None:
 
 def test_the_plug_in_is_found_as_pip_installs_it() -> None:
     line = PLUG_IN.splitlines()[-1].replace('"', "")
-    assert parse(f"[npudoctor.checks]\n{line}\n") == [("site-disk", "acme_disk")]
+    assert parse_entry_points(f"[npudoctor.checks]\n{line}\n") == [("site-disk", "acme_disk")]
 
 
 def test_what_needs_may_name_is_all_there() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from npudoctor.launch.job_python import job_python
+from npudoctor.launch.job_python import find_job_python
 
 
 @pytest.fixture
@@ -66,27 +66,27 @@ def test_the_python_behind_what_starts_it(place: Path, command: str) -> None:
     for name, text in scripts.items():
         (place / name).write_text(text)
         (place / name).chmod(0o755)
-    found = job_python(command.split(), variables(place)).path
+    found = find_job_python(command.split(), variables(place)).path
     assert found is not None and os.path.abspath(found) in (python, f"{python}3")
 
 
 def test_environments_that_are_named(place: Path) -> None:
     known = variables(place)
-    assert job_python("conda run -n train python train.py".split(), known).path == (
+    assert find_job_python("conda run -n train python train.py".split(), known).path == (
         f"{place}/conda/envs/train/bin/python"
     )
-    assert job_python(f"conda run -p {place}/env python x.py".split(), known).path == (
+    assert find_job_python(f"conda run -p {place}/env python x.py".split(), known).path == (
         f"{place}/env/bin/python"
     )
-    assert job_python("uv run python train.py".split(), known).path == f"{place}/.venv/bin/python"
-    assert job_python("uv run train.py".split(), known).path == f"{place}/.venv/bin/python3"
+    assert find_job_python("uv run python train.py".split(), known).path == f"{place}/.venv/bin/python"
+    assert find_job_python("uv run train.py".split(), known).path == f"{place}/.venv/bin/python3"
 
 
 @pytest.mark.parametrize("command", ["true", "nosuch", "echo python", "./data"])
 def test_what_starts_none_tells_none(place: Path, command: str) -> None:
     (place / "data").write_text("#!/bin/true\n")
     (place / "data").chmod(0o755)
-    assert job_python(command.split(), variables(place)).path is None
+    assert find_job_python(command.split(), variables(place)).path is None
 
 
 @pytest.mark.parametrize(
@@ -105,22 +105,22 @@ def test_what_starts_none_tells_none(place: Path, command: str) -> None:
 def test_where_python_looks_first(
     place: Path, command: str, first: object, alone: bool, no_user_site: bool
 ) -> None:
-    seen = job_python(command.split(), variables(place))
+    seen = find_job_python(command.split(), variables(place))
     wanted = first.format(place=os.path.realpath(place)) if isinstance(first, str) else None
-    assert (seen.first, seen.alone, seen.no_user_site) == (wanted, alone, no_user_site)
+    assert (seen.first_folder, seen.ignores_variables, seen.no_user_site) == (wanted, alone, no_user_site)
 
 
 def test_what_that_python_sees_of_the_variables(place: Path) -> None:
     known = variables(place, PYTHONPATH=":/x", PYTHONHASHSEED="0")
-    alone = job_python(["python", "-I", "x.py"], known).adapt(known)
+    alone = find_job_python(["python", "-I", "x.py"], known).adapt(known)
     assert {name for name in alone if name.startswith("PYTHON")} == {"PYTHONNOUSERSITE"}
     (place / "run.sh").write_text("export PYTHONPATH=/y:$PYTHONPATH\ncd /else\npython train.py\n")
-    inside = job_python(["bash", "run.sh"], known)
-    assert (inside.first, inside.moved) == ("", True)
+    inside = find_job_python(["bash", "run.sh"], known)
+    assert (inside.first_folder, inside.changed_directory) == ("", True)
     assert inside.adapt(known)["PYTHONPATH"] == "/y:/x"
-    assert job_python(["python", "x.py"], known).adapt(known) == known
+    assert find_job_python(["python", "x.py"], known).adapt(known) == known
 
 
 def test_a_script_that_starts_itself_ends(place: Path) -> None:
     (place / "run.sh").write_text("bash run.sh\n")
-    assert job_python(["bash", "run.sh"], variables(place)).path is None
+    assert find_job_python(["bash", "run.sh"], variables(place)).path is None

@@ -12,13 +12,13 @@ from typing import Optional
 import pytest
 
 from npudoctor.host import Host
-from npudoctor.launch.launch import Launch, fingerprint, launch_of, slurm_tasks
+from npudoctor.launch.launch import Launch, count_slurm_tasks, find_launch, fingerprint
 
 TORCH = {"LOCAL_RANK": "3", "LOCAL_WORLD_SIZE": "8", "TORCHELASTIC_RUN_ID": "x", "MASTER_PORT": "29500"}
 
 
 def launch(variables: Mapping[str, str], pid: int = 0) -> Optional[Launch]:
-    return launch_of(Host(variables=variables), variables, pid or os.getpid())
+    return find_launch(Host(variables=variables), variables, pid or os.getpid())
 
 
 def test_all_ranks_of_a_launch_have_one_name() -> None:
@@ -39,8 +39,8 @@ def test_another_launch_has_another_name(other: dict[str, str]) -> None:
 
 def test_another_launcher_process_is_another_launch() -> None:
     look = (
-        "import os; from npudoctor.host import Host; from npudoctor.launch.launch import launch_of; "
-        "v = dict(os.environ); print(launch_of(Host(variables=v), v, os.getpid()).key)"
+        "import os; from npudoctor.host import Host; from npudoctor.launch.launch import find_launch; "
+        "v = dict(os.environ); print(find_launch(Host(variables=v), v, os.getpid()).key)"
     )
     rank = [sys.executable, "-c", look]
     through_shell = ["sh", "-c", '"$@"; true', "sh", *rank]
@@ -92,7 +92,7 @@ def test_a_rank_named_by_a_shell_of_its_own_is_the_outer_launchers() -> None:
      ("x", "0", None), ("8", "", None)],
 )  # fmt: skip
 def test_the_tasks_of_a_node(told: str, node: str, tasks: Optional[int]) -> None:
-    assert slurm_tasks({"SLURM_STEP_TASKS_PER_NODE": told, "SLURM_NODEID": node}) == tasks
+    assert count_slurm_tasks({"SLURM_STEP_TASKS_PER_NODE": told, "SLURM_NODEID": node}) == tasks
 
 
 def test_what_makes_ranks_alike() -> None:

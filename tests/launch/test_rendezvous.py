@@ -15,7 +15,7 @@ from npudoctor.launch.rendezvous import Rendezvous
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The only place that there is."""
     path = tmp_path / "npudoctor"
-    monkeypatch.setattr(rendezvous, "_folders", lambda euid, variables: iter([str(path)]))
+    monkeypatch.setattr(rendezvous, "_candidate_folders", lambda euid, variables: iter([str(path)]))
     return path
 
 
@@ -64,10 +64,10 @@ def test_what_is_written_is_read(place: Path) -> None:
     assert here.read("x") is None
     here.write("x", {"value": "\udcff"})
     here.write("x", {"value": "\udcfe"})
-    assert here.read("x") == {"value": "\udcfe"} and list(here.names()) == ["x"]
+    assert here.read("x") == {"value": "\udcfe"} and list(here.list_names()) == ["x"]
     here.remove("x")
     here.remove("x")
-    assert list(here.names()) == []
+    assert list(here.list_names()) == []
     here.close()
 
 
@@ -84,10 +84,10 @@ def test_what_is_no_file_of_ours_is_nothing(place: Path, tmp_path: Path) -> None
 
 
 def test_root_does_not_follow_the_variable() -> None:
-    mine = list(rendezvous._folders(1000, {"XDG_RUNTIME_DIR": "/run/user/1000"}))
+    mine = list(rendezvous._candidate_folders(1000, {"XDG_RUNTIME_DIR": "/run/user/1000"}))
     assert mine == ["/run/user/1000/npudoctor", "/tmp/npudoctor-1000"]
-    assert list(rendezvous._folders(1000, {"XDG_RUNTIME_DIR": "run"})) == ["/tmp/npudoctor-1000"]
-    assert list(rendezvous._folders(0, {"XDG_RUNTIME_DIR": "/run/user/1000"})) == [
+    assert list(rendezvous._candidate_folders(1000, {"XDG_RUNTIME_DIR": "run"})) == ["/tmp/npudoctor-1000"]
+    assert list(rendezvous._candidate_folders(0, {"XDG_RUNTIME_DIR": "/run/user/1000"})) == [
         "/run/npudoctor",
         "/tmp/npudoctor-0",
     ]

@@ -28,18 +28,22 @@ def alive(pid: int) -> bool:
 
 
 def test_it_answers() -> None:
-    assert start_child(lambda: {"a": ["b", None, "\udcff"]}).answer(soon()) == {"a": ["b", None, "\udcff"]}
+    assert start_child(lambda: {"a": ["b", None, "\udcff"]}).read_answer(soon()) == {
+        "a": ["b", None, "\udcff"]
+    }
 
 
 def test_many_answer_side_by_side_and_late_readers_lose_nothing() -> None:
     children = [start_child(lambda number=number: {"number": number}) for number in range(20)]  # type: ignore[misc]
     time.sleep(0.5)
-    assert [child.answer(time.monotonic() - 1) for child in children] == [{"number": n} for n in range(20)]
+    assert [child.read_answer(time.monotonic() - 1) for child in children] == [
+        {"number": n} for n in range(20)
+    ]
 
 
 def test_a_long_answer_is_whole_and_an_endless_one_is_none() -> None:
-    assert start_child(lambda: {"x": "y" * (1 << 20)}).answer(soon()) == {"x": "y" * (1 << 20)}
-    assert start_child(lambda: {"x": "y" * (ANSWER_LIMIT + (1 << 20))}).answer(soon()) is None
+    assert start_child(lambda: {"x": "y" * (1 << 20)}).read_answer(soon()) == {"x": "y" * (1 << 20)}
+    assert start_child(lambda: {"x": "y" * (ANSWER_LIMIT + (1 << 20))}).read_answer(soon()) is None
 
 
 def exits() -> dict[str, Any]:
@@ -66,7 +70,7 @@ def cannot_be_told() -> dict[str, Any]:
 @pytest.mark.parametrize("work", [exits, kills_itself, raises, is_no_object, cannot_be_told])
 def test_an_end_without_an_answer_is_none_at_once(work: Callable[[], dict[str, Any]]) -> None:
     started = time.monotonic()
-    assert start_child(work).answer(soon(60)) is None
+    assert start_child(work).read_answer(soon(60)) is None
     assert time.monotonic() - started < 20  # long before its time is over, on a busy machine too
 
 
@@ -97,7 +101,7 @@ def family(folder: Path) -> Callable[[], dict[str, Any]]:
 
 
 def test_all_that_it_started_is_gone_once_it_answered(tmp_path: Path) -> None:
-    told = start_child(family(tmp_path)).answer(soon())
+    told = start_child(family(tmp_path)).read_answer(soon())
     assert told is not None and len(told["pids"]) == 4
     assert not any(map(alive, told["pids"]))
 
@@ -113,7 +117,7 @@ def test_all_that_it_started_is_gone_when_the_time_is_over(tmp_path: Path) -> No
         time.sleep(0.01)
     started = time.monotonic()
     with pytest.raises(Ended):
-        child.answer(soon(0.1))
+        child.read_answer(soon(0.1))
     assert time.monotonic() - started < 20
     assert not any(alive(int(pid)) for pid in (tmp_path / "pids").read_text().split())
 
@@ -125,7 +129,7 @@ def test_nothing_of_ours_is_open_in_it(tmp_path: Path) -> None:
                 "open": [os.readlink(f"/proc/self/fd/{n}") for n in (0, 1, 2)],
                 "all": os.listdir("/proc/self/fd"),
             }
-        ).answer(soon())
+        ).read_answer(soon())
     assert told is not None and told["open"] == ["/dev/null"] * 3
     assert len(told["all"]) == 5  # and its pipe, and the directory that is being read
 
@@ -137,9 +141,9 @@ def test_a_sibling_does_not_keep_a_pipe_open() -> None:
 
     children: list[GuardedChild] = [start_child(exits), start_child(sleeping), start_child(exits)]
     started = time.monotonic()
-    assert children[0].answer(soon(60)) is None and children[2].answer(soon(60)) is None
+    assert children[0].read_answer(soon(60)) is None and children[2].read_answer(soon(60)) is None
     with pytest.raises(Ended):
-        children[1].answer(soon(0.1))
+        children[1].read_answer(soon(0.1))
     assert time.monotonic() - started < 20
 
 
@@ -150,7 +154,7 @@ def test_it_has_signals_and_a_session_of_its_own() -> None:
 
     former = signal.signal(signal.SIGTERM, lambda number, frame: None)
     try:
-        assert start_child(work).answer(soon()) == {"leads": True, "default": True}
+        assert start_child(work).read_answer(soon()) == {"leads": True, "default": True}
     finally:
         signal.signal(signal.SIGTERM, former)
 
@@ -164,7 +168,7 @@ def test_the_work_has_so_much_memory_and_no_more() -> None:
             return {"kept": kept, "refused": True}
         return {"kept": kept, "refused": False}
 
-    assert start_child(work).answer(soon()) == {"kept": 1 << 26, "refused": True}
+    assert start_child(work).read_answer(soon()) == {"kept": 1 << 26, "refused": True}
 
 
 def test_a_lower_limit_of_memory_stays() -> None:
@@ -173,4 +177,4 @@ def test_a_lower_limit_of_memory_stays() -> None:
         _lower_limit(resource.RLIMIT_DATA, MEMORY_LIMIT)
         return {"limits": resource.getrlimit(resource.RLIMIT_DATA)}
 
-    assert start_child(work).answer(soon()) == {"limits": [1 << 30, resource.RLIM_INFINITY]}
+    assert start_child(work).read_answer(soon()) == {"limits": [1 << 30, resource.RLIM_INFINITY]}

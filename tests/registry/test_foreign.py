@@ -30,7 +30,13 @@ from npudoctor.core.marks import FileMark
 from npudoctor.host import CannotTell, NotRunning
 from npudoctor.registry.child import ANSWER_LIMIT
 from npudoctor.registry.collector import LoadedChecks
-from npudoctor.registry.foreign import ask_in_child, check_from_declaration, declaration, load, replay_answers
+from npudoctor.registry.foreign import (
+    ask_in_child,
+    check_from_declaration,
+    declare_check,
+    load_source,
+    replay_answers,
+)
 from npudoctor.runner.runner import Settings, run
 from npudoctor.testing import fake_host
 
@@ -60,18 +66,23 @@ def never(host: Host) -> Iterator[Any]:
 
 def told() -> dict[str, Any]:
     """What a good drop-in declares, after its way through the pipe."""
-    declared_there: dict[str, Any] = json.loads(json.dumps(declaration(lambda: load(source(), "x.py", NAME))))
+    declared_there: dict[str, Any] = json.loads(
+        json.dumps(declare_check(lambda: load_source(source(), "x.py", NAME)))
+    )
     return declared_there
 
 
 def through_the_pipe(body: str) -> list[Any]:
     """The answers of a question with this body, asked on a fake host."""
-    said = json.loads(json.dumps(ask_in_child(lambda: load(source(body), "x.py", NAME), fake_host())))
+    said = json.loads(json.dumps(ask_in_child(lambda: load_source(source(body), "x.py", NAME), fake_host())))
     return list(replay_answers(said))
 
 
 def test_a_declaration_comes_out_the_same() -> None:
-    check, original = check_from_declaration(told(), NAME, never, "drop-in"), load(source(), "x.py", NAME)
+    check, original = (
+        check_from_declaration(told(), NAME, never, "drop-in"),
+        load_source(source(), "x.py", NAME),
+    )
     for name in ("id", "scope", "codes", "manual", "tags", "needs", "advisory", "quick", "title"):
         assert getattr(check, name) == getattr(original, name), name
     assert (check.group, check.origin, check.always) == ("drop-in", "drop-in", False)
@@ -109,7 +120,7 @@ def test_a_declaration_that_makes_no_sense_is_refused(change: dict[str, Any]) ->
 
 def test_needs_come_out_the_same() -> None:
     text = source().replace(b"quick=False", b"quick=False, needs=('cann', '$MY_*')")
-    there = json.loads(json.dumps(declaration(lambda: load(text, "x.py", NAME))))
+    there = json.loads(json.dumps(declare_check(lambda: load_source(text, "x.py", NAME))))
     assert check_from_declaration(there, NAME, never, "drop-in").needs == ("cann", "$MY_*")
 
 
@@ -117,7 +128,7 @@ def test_what_is_compared_comes_out_the_same_and_into_the_report() -> None:
     text = source().replace(
         b"quick=False", b"quick=False, compares=(Compared('a.*', 'speed'), Compared('t'))"
     )
-    there = json.loads(json.dumps(declaration(lambda: load(text, "x.py", NAME))))
+    there = json.loads(json.dumps(declare_check(lambda: load_source(text, "x.py", NAME))))
     compared = (Compared("a.*", "speed"), Compared("t"))
     foreign = check_from_declaration(there, NAME, never, "drop-in")
     assert foreign.compares == compared
@@ -188,7 +199,8 @@ def test_endings_come_out_the_same(body: str, ending: type[Exception], text: str
 
 def test_what_was_said_before_the_end_is_kept() -> None:
     said = ask_in_child(
-        lambda: load(source("yield Facts({'n': 1})\n    raise Skip('enough')"), "x.py", NAME), fake_host()
+        lambda: load_source(source("yield Facts({'n': 1})\n    raise Skip('enough')"), "x.py", NAME),
+        fake_host(),
     )
     answers = replay_answers(said)
     assert next(answers) == Facts({"n": 1})
@@ -205,7 +217,7 @@ def test_an_advisory_ending_stays_advisory() -> None:
 def test_it_asks_the_host_that_is_examined() -> None:
     body = "yield Facts({'home': host.variables['HOME'], 'file': host.files.text('/a')})"
     said = ask_in_child(
-        lambda: load(source(body), "x.py", NAME), fake_host({"/a": "b"}, variables={"HOME": "/h"})
+        lambda: load_source(source(body), "x.py", NAME), fake_host({"/a": "b"}, variables={"HOME": "/h"})
     )
     assert list(replay_answers(said)) == [Facts({"home": "/h", "file": "b"})]
 
@@ -220,7 +232,7 @@ def test_an_answer_that_makes_no_sense_raises(said: Any) -> None:
 
 def test_answers_are_collected_up_to_a_limit() -> None:
     body = "for number in range(1 << 40):\n        yield Finding('my-check.bad', 'x' * (1 << 16))"
-    said = ask_in_child(lambda: load(source(body), "x.py", NAME), fake_host())
+    said = ask_in_child(lambda: load_source(source(body), "x.py", NAME), fake_host())
     assert (said["ended"], said["reason"]) == ("crashed", "ValueError: its results are larger than 4 MiB")
     assert len(json.dumps(said)) <= ANSWER_LIMIT + (1 << 12) and len(said["answers"]) > 60
 

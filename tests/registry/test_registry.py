@@ -12,7 +12,7 @@ import pytest
 from npudoctor import Facts, Scope, Severity, Status
 from npudoctor.checking.check import Check
 from npudoctor.registry.collector import Collector, LoadedChecks
-from npudoctor.registry.registry import check_files, load_all
+from npudoctor.registry.registry import list_check_files, load_all
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILT_IN = load_all({"NPUDOCTOR_CHECKS_DIR": ""})
@@ -96,7 +96,7 @@ def test_everything_that_selects_has_its_name() -> None:
     names = BUILT_IN.names()
     assert {"cache-server", "leftovers", "mindspore", "cache-server.orphan-segment"} <= names
     collector = Collector()
-    collector.breaks("mine", "drop-in", "because")
+    collector.add_broken("mine", "drop-in", "because")
     assert collector.freeze().names() == {"mine", "drop-in"}
 
 
@@ -112,7 +112,7 @@ def test_only_groups_with_checks_are_walked(tmp_path: Path) -> None:
     ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    assert list(check_files([str(tmp_path)])) == [("a", "one"), ("b", "two")]
+    assert list(list_check_files([str(tmp_path)])) == [("a", "one"), ("b", "two")]
 
 
 def test_a_broken_built_in_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,8 @@ from typing import Callable
 import pytest
 
 from npudoctor.rehearsal import kernel, tree
-from npudoctor.rehearsal.namespaces import Lacking, run_apart
-from npudoctor.rehearsal.play import own_command
+from npudoctor.rehearsal.namespaces import CannotRehearse, run_in_namespaces
+from npudoctor.rehearsal.play import build_own_command
 from npudoctor.rehearsal.stage import Stage
 
 WELL, ILL = 0, 9
@@ -26,8 +26,8 @@ WELL, ILL = 0, 9
 def namespaces(lack: Callable[[str], None]) -> None:
     """Only where the kernel allows them."""
     try:
-        run_apart(lambda: 0)
-    except Lacking as error:
+        run_in_namespaces(lambda: 0)
+    except CannotRehearse as error:
         lack(str(error))
 
 
@@ -35,12 +35,12 @@ def inside(work: Callable[[Stage], bool]) -> int:
     """What a machine that is built says of it."""
 
     def play() -> int:
-        tree.build()
+        tree.build_tree()
         stage = Stage()
         stage.begin()
         return WELL if work(stage) else ILL
 
-    return run_apart(play)
+    return run_in_namespaces(play)
 
 
 def _refused(path: str) -> bool:
@@ -106,7 +106,7 @@ def test_the_settings_of_its_own_network_may_be_changed() -> None:
 def test_where_it_is_not_allowed_it_says_so(limit: str, need: Callable[..., None]) -> None:
     need("unshare")
     shut = f'echo 0 > /proc/sys/user/max_{limit}_namespaces && exec "$@"'
-    command = ["unshare", "-Ur", "sh", "-c", shut, "sh", *own_command(), "rehearse", "slow-clock"]
+    command = ["unshare", "-Ur", "sh", "-c", shut, "sh", *build_own_command(), "rehearse", "slow-clock"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     last = done.stderr.splitlines()[-1]
@@ -115,7 +115,7 @@ def test_where_it_is_not_allowed_it_says_so(limit: str, need: Callable[..., None
 
 def test_devices_stay_as_they_are_and_do_their_work() -> None:
     def work(stage: Stage) -> bool:
-        stage.npus(1)
+        stage.add_npus(1)
         for path in ("/dev/null", "/dev/davinci0"):
             with open(path, "w") as file:
                 file.write("x")
@@ -155,18 +155,18 @@ def test_its_mounts_its_name_and_its_files_are_its_own() -> None:
 
 def test_what_the_work_raises_is_told() -> None:
     def work() -> int:
-        raise Lacking("no such thing here")
+        raise CannotRehearse("no such thing here")
 
-    with pytest.raises(Lacking, match="no such thing here"):
-        run_apart(work)
-    assert run_apart(lambda: 7) == 7
-    with pytest.raises(Lacking, match="ZeroDivisionError"):
-        run_apart(lambda: 1 // 0)
+    with pytest.raises(CannotRehearse, match="no such thing here"):
+        run_in_namespaces(work)
+    assert run_in_namespaces(lambda: 7) == 7
+    with pytest.raises(CannotRehearse, match="ZeroDivisionError"):
+        run_in_namespaces(lambda: 1 // 0)
 
 
 def test_a_process_that_fails_says_why() -> None:
-    with pytest.raises(Lacking, match="a process that sets up the fault failed: bind"):
-        inside(lambda stage: stage.stay(lambda: socket.socket().bind(("127.0.0.1", 99999))) > 0)
+    with pytest.raises(CannotRehearse, match="a process that sets up the fault failed: bind"):
+        inside(lambda stage: stage.start_process(lambda: socket.socket().bind(("127.0.0.1", 99999))) > 0)
 
 
 def _descendants(pid: int) -> set[int]:
@@ -196,7 +196,7 @@ def _gone(pids: set[int]) -> bool:
 def test_a_kill_in_the_middle_leaves_nothing(number: int) -> None:
     mounts, segments = Path("/proc/self/mountinfo").read_text(), Path("/proc/sysvipc/shm").read_text()
     temporary = set(os.listdir("/tmp"))
-    command = [*own_command(), "rehearse", "dead-cache-server"]
+    command = [*build_own_command(), "rehearse", "dead-cache-server"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         lines = [process.stderr.readline() for _number in range(5)]

@@ -19,7 +19,7 @@ import pytest
 from npudoctor.checking.index import load_index
 from npudoctor.rehearsal.fault import FIX, NOTHING, TYPED, Fault
 from npudoctor.rehearsal.faults import FAULTS
-from npudoctor.rehearsal.namespaces import Lacking, run_apart
+from npudoctor.rehearsal.namespaces import CannotRehearse, run_in_namespaces
 
 USER = 12345
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,9 +45,9 @@ def namespaces(lack: Callable[[str], None]) -> None:
     """Only where the kernel allows them; asked once."""
     if not ALLOWED:
         try:
-            run_apart(lambda: 0)
+            run_in_namespaces(lambda: 0)
             ALLOWED.append("")
-        except Lacking as error:
+        except CannotRehearse as error:
             ALLOWED.append(str(error))
     if ALLOWED[0]:
         lack(ALLOWED[0])
@@ -199,5 +199,5 @@ def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(play, "SYSTEM", "/nonexistent")
     assert shutil.which("ip", path="/nonexistent") is None
-    with pytest.raises(Lacking, match="not installed: ip"):
-        play.rehearse(FAULTS["port-held"], (), play.Voice(print, print))
+    with pytest.raises(CannotRehearse, match="not installed: ip"):
+        play.rehearse(FAULTS["port-held"], (), play.RehearsalOutput(print, print))

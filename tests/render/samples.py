@@ -21,7 +21,7 @@ from npudoctor.core.model import (
 )
 from npudoctor.fixing.steps.steps import Command, Export, RemoveSharedMemory, RemoveSocket
 from npudoctor.runner import verdict
-from npudoctor.runner.verdict import one_line
+from npudoctor.runner.verdict import verdict_line
 
 SEGMENT = RemoveSharedMemory(32769, 0x6100C354, 4242, 1_790_000_000, 1_790_000_300, 4 << 30, 1000)
 SOCKET = RemoveSocket(
@@ -104,7 +104,7 @@ ROWS = (
 def report(*rows: Result, fail_on: Severity = Severity.ERROR) -> Report:
     """A report of these rows, or of all."""
     told = rows or ROWS
-    reached, status = verdict.judge(told, fail_on)
+    reached, status = verdict.decide_verdict(told, fail_on)
     return Report(
         "0.1.0",
         "2026-11-21T07:00:00Z",
@@ -126,8 +126,8 @@ def report(*rows: Result, fail_on: Severity = Severity.ERROR) -> Report:
         ),
         reached,
         status,
-        one_line(reached, told, fail_on),
-        verdict.count(told),
+        verdict_line(reached, told, fail_on),
+        verdict.count_rows(told),
         told,
     )
 

@@ -13,9 +13,9 @@ import pytest
 from npudoctor.render.environment import (
     FALSE,
     SHELLS,
-    Inexpressible,
-    cannot_unset,
-    cut_by_old_slurm,
+    InexpressibleValue,
+    find_cut_by_old_slurm,
+    find_not_unsettable,
     render_changes,
 )
 
@@ -142,7 +142,7 @@ def test_nothing_to_change_is_nothing_at_all(form: str) -> None:
 
 def test_lines_for_slurm_are_not_quoted() -> None:
     assert render_changes({"A": "it's $x ", "B": None}, "slurm") == "export A=it's $x \nunset B\n"
-    with pytest.raises(Inexpressible, match="BREAK contains a line break"):
+    with pytest.raises(InexpressibleValue, match="BREAK contains a line break"):
         render_changes(BREAK, "slurm")
 
 
@@ -150,28 +150,28 @@ def test_what_slurm_would_drop_is_refused_and_what_an_old_one_would_cut_is_said(
     """setenvf() of Slurm takes less than 128 KiB; before 22.05 it read lines with fgets() into 4 KiB."""
     fits = {"A": "x" * (131072 - 4)}
     assert render_changes(fits, "slurm") == f"export A={fits['A']}\n"
-    with pytest.raises(Inexpressible, match="A is longer than Slurm allows"):
+    with pytest.raises(InexpressibleValue, match="A is longer than Slurm allows"):
         render_changes({"A": "x" * (131072 - 3)}, "slurm")
     line = {"A": "x" * (4093 - len("export A="))}
-    assert cut_by_old_slurm(line, "slurm") == []
-    assert cut_by_old_slurm({"A": f"{line['A']}x", "B": None}, "slurm") == ["A"]
-    assert cut_by_old_slurm({"A": f"{line['A']}x"}, "bash") == []
+    assert find_cut_by_old_slurm(line, "slurm") == []
+    assert find_cut_by_old_slurm({"A": f"{line['A']}x", "B": None}, "slurm") == ["A"]
+    assert find_cut_by_old_slurm({"A": f"{line['A']}x"}, "bash") == []
 
 
 def test_lines_for_docker_are_not_quoted_and_cannot_unset() -> None:
     assert render_changes({"A": "it's $x #y", "B": None}, "docker") == "A=it's $x #y\n"
-    assert cannot_unset({"A": "", "B": None}, "docker") == ["B"]
-    assert cannot_unset({"A": "", "B": None}, "slurm") == []
+    assert find_not_unsettable({"A": "", "B": None}, "docker") == ["B"]
+    assert find_not_unsettable({"A": "", "B": None}, "slurm") == []
 
 
 @pytest.mark.parametrize("value", ["a\nb", "a\r", "\udcff", "x" * (1 << 16)])
 def test_what_docker_would_spoil_is_refused(value: str) -> None:
-    with pytest.raises(Inexpressible):
+    with pytest.raises(InexpressibleValue):
         render_changes({"A": value}, "docker")
 
 
 def test_a_line_break_for_csh_is_refused() -> None:
-    with pytest.raises(Inexpressible, match="csh"):
+    with pytest.raises(InexpressibleValue, match="csh"):
         render_changes(BREAK, "csh")
 
 

@@ -14,9 +14,9 @@ from tests.fleet.carriers import ready, report
 from tests.fleet.test_merge import hostile
 
 from npudoctor.fleet.merge import Merger
-from npudoctor.fleet.reading import Found, Unreadable
+from npudoctor.fleet.reading import ReceivedReport, UnreadableReport
 from npudoctor.render import exports
-from npudoctor.render.exports import NPD_BYTES, Row, Subject
+from npudoctor.render.exports import NPD_BYTES, ExportNode, ExportRow
 
 # JUnit.xsd of Apache Ant's tasks, as far as it says what must be there: of each element its attributes with
 # what they may hold, and its children in their order.
@@ -56,14 +56,14 @@ def violations(element: ElementTree.Element) -> list[str]:
     return bad + [line for child in element for line in violations(child)]
 
 
-def suites(*reports: dict[str, Any], lost: tuple[Unreadable, ...] = ()) -> ElementTree.Element:
+def suites(*reports: dict[str, Any], lost: tuple[UnreadableReport, ...] = ()) -> ElementTree.Element:
     merger = Merger(details=True)
-    merger.add_all([*(Found(one, "-") for one in reports), *lost])
-    return ElementTree.fromstring(exports.junit(exports.subjects(merger.fleet())))  # noqa: S314
+    merger.add_all([*(ReceivedReport(one, "-") for one in reports), *lost])
+    return ElementTree.fromstring(exports.junit_text(exports.export_nodes(merger.fleet())))  # noqa: S314
 
 
 def test_junit_is_valid_and_says_why_and_how_long() -> None:
-    whole = suites(report("a"), ready("b"), lost=(Unreadable("c", "-", "no route to host", True),))
+    whole = suites(report("a"), ready("b"), lost=(UnreadableReport("c", "-", "no route to host", True),))
     assert violations(whole) == []
     first, second, third = whole
     assert [suite.get("id") for suite in whole] == ["0", "1", "2"]
@@ -101,7 +101,7 @@ def test_junit_stays_valid_whatever_a_report_holds() -> None:
 @pytest.mark.parametrize("sign", ["=", "+", "-", "@", " =", "\t=", "\r\n@", "＝", "－", "　＋"])
 def test_no_cell_is_a_formula(sign: str) -> None:
     evil = f'{sign}cmd|"/c calc"!A0,\n"x'
-    subject = Subject(evil, "ready", evil, (Row(evil, "ok"),), ((evil, evil, "error", evil),))
+    subject = ExportNode(evil, "ready", evil, (ExportRow(evil, "ok"),), ((evil, evil, "error", evil),))
     (_head, row) = csv.reader(io.StringIO(exports.csv_text([subject])))
     assert len(row) == 6
     for cell in row:
@@ -110,8 +110,8 @@ def test_no_cell_is_a_formula(sign: str) -> None:
 
 
 def npd(message: str, code: str = "disk-space.full") -> str:
-    subject = Subject("n", "not_ready", "not ready", (), (("disk-space", code, "error", message),))
-    return exports.npd(subject)
+    subject = ExportNode("n", "not_ready", "not ready", (), (("disk-space", code, "error", message),))
+    return exports.npd_line(subject)
 
 
 def test_npd_ends_with_a_whole_word() -> None:
@@ -143,7 +143,7 @@ def test_nagios_has_one_first_line_with_numbers_and_a_status_that_it_knows() -> 
         ("ready", 0, 0), ("ready", 2, 1), ("not_ready", 1, 2), ("undetermined", 0, 3), ("silent", 0, 3)
     ):  # fmt: skip
         findings = (("c", "c.w", "warning", "odd | 'x'=1\nnext"),) * warnings
-        code, text = exports.nagios(Subject("n", state, "a | b\nc", (), findings), 1.5)
+        code, text = exports.nagios_result(ExportNode("n", state, "a | b\nc", (), findings), 1.5)
         first, *rest = text.splitlines()
         assert code == status and text.count("|") == 1 and len(rest) == warnings
         assert re.fullmatch(

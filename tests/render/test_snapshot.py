@@ -24,7 +24,7 @@ from npudoctor.render.json_text import json_text
 from npudoctor.render.snapshot_json import snapshot_object, snapshot_text
 from npudoctor.render.snapshot_paste import COLUMNS, paste_text
 from npudoctor.runner.runner import Settings
-from npudoctor.runner.snapshot import TakenSnapshot, take
+from npudoctor.runner.snapshot import TakenSnapshot, take_snapshot
 from npudoctor.testing import fake_host, unreadable
 
 NAMES = ("a.json", "b.json")
@@ -37,7 +37,7 @@ def validator(name: str) -> Draft202012Validator:
 
 
 def taken(host: Host) -> TakenSnapshot:
-    return take(LoadedChecks((), (), {}), host, Settings())
+    return take_snapshot(LoadedChecks((), (), {}), host, Settings())
 
 
 def everything() -> TakenSnapshot:

@@ -12,13 +12,13 @@ import pytest
 
 from npudoctor import Finding, Severity, Status
 from npudoctor.core.model import Ignored, Report, Result, Verdict
-from npudoctor.fleet.fixes import NodeFix, fold_fixes
-from npudoctor.fleet.merge import NOT_READY, READY, SILENT, STATES, UNDETERMINED, Failure, Fleet, Node
-from npudoctor.fleet.pairs import Side
-from npudoctor.fleet.pairs import judge as pairs_judge
+from npudoctor.fleet.fixes import NodeFix, merge_fixes
+from npudoctor.fleet.merge import NOT_READY, READY, SILENT, STATES, UNDETERMINED, Fleet, Node, SourceFailure
+from npudoctor.fleet.pairs import NodeConnections
+from npudoctor.fleet.pairs import judge_reachability as pairs_judge
 from npudoctor.render.fleet import fixes, pairs
+from npudoctor.render.fleet.text import fleet_line as fleet_line
 from npudoctor.render.fleet.text import fleet_text
-from npudoctor.render.fleet.text import one_line as fleet_line
 from npudoctor.render.style import PLAIN
 from npudoctor.render.text import verdict_lines
 from npudoctor.runner import verdict
@@ -54,11 +54,11 @@ def random_rows(dice: random.Random) -> list[Result]:
 
 
 def report_of(rows: Sequence[Result], fail_on: Severity) -> Report:
-    answer, status = verdict.judge(rows, fail_on)
-    line = verdict.one_line(answer, rows, fail_on)
+    answer, status = verdict.decide_verdict(rows, fail_on)
+    line = verdict.verdict_line(answer, rows, fail_on)
     return dataclasses.replace(
         samples.report(), results=tuple(rows), verdict=answer, exit_code=status, msg=line,
-        counts=verdict.count(rows),
+        counts=verdict.count_rows(rows),
     )  # fmt: skip
 
 
@@ -101,21 +101,33 @@ def test_a_warning_and_none_applies_are_never_said_together() -> None:
 @pytest.mark.parametrize(
     ("sides", "status", "line"),
     [
-        ((Side("a", PORTS), Side("b", PORTS)), 0, "all 2 nodes reach each other on 1 (2 connections)"),
-        ((Side("a", error="x"), Side("b", error="y")), 2, "none of 2 nodes took part"),
-        ((Side("a", PORTS), Side("b", error="x")), 2, "1 nodes reach each other on 1; 1 did not take part"),
         (
-            (Side("a", PORTS), Side("b", PORTS, failed={"a": (PORTS, "refused")}), Side("c", error="x")),
+            (NodeConnections("a", PORTS), NodeConnections("b", PORTS)),
+            0,
+            "all 2 nodes reach each other on 1 (2 connections)",
+        ),
+        ((NodeConnections("a", error="x"), NodeConnections("b", error="y")), 2, "none of 2 nodes took part"),
+        (
+            (NodeConnections("a", PORTS), NodeConnections("b", error="x")),
+            2,
+            "1 nodes reach each other on 1; 1 did not take part",
+        ),
+        (
+            (
+                NodeConnections("a", PORTS),
+                NodeConnections("b", PORTS, failed={"a": (PORTS, "refused")}),
+                NodeConnections("c", error="x"),
+            ),
             1,
             "not all of 2 nodes reach each other on 1 (2 connections tried); 1 did not take part",
         ),
     ],
 )
 def test_the_line_of_fleet_pairs_leaves_no_silent_node_out(
-    sides: tuple[Side, ...], status: int, line: str
+    sides: tuple[NodeConnections, ...], status: int, line: str
 ) -> None:
     reach = pairs_judge(sides)
-    assert (reach.exit_code, pairs.one_line(reach, "1")) == (status, line)
+    assert (reach.exit_code, pairs.pairs_line(reach, "1")) == (status, line)
 
 
 def random_fleet(dice: random.Random) -> Fleet:
@@ -125,10 +137,12 @@ def random_fleet(dice: random.Random) -> Fleet:
         state = dice.choice(states)
         error = "no report" if state == SILENT or (state == UNDETERMINED and dice.random() < 0.5) else None
         nodes.append(Node(f"n{number}", state, "msg", error=error))
-    failures = [Failure(node.name, "-", node.error) for node in nodes if node.error and dice.random() < 0.5]
+    failures = [
+        SourceFailure(node.name, "-", node.error) for node in nodes if node.error and dice.random() < 0.5
+    ]
     if dice.random() < 0.4:
         names: list[Optional[str]] = [None, *(node.name for node in nodes)]
-        failures.append(Failure(dice.choice(names), "x.json", "contains no report"))
+        failures.append(SourceFailure(dice.choice(names), "x.json", "contains no report"))
     return Fleet(tuple(nodes), (), (), tuple(failures))
 
 
@@ -172,8 +186,8 @@ def test_the_line_of_fleet_fix_says_why_it_ends_so(seed: int) -> None:
             nodes.append(
                 NodeFix(name, code, changed=dice.random() < 0.5, failed=code != 0, msg=f"why of {name}")
             )
-        fleet = fold_fixes(nodes, names)
-        line, text = fixes.one_line(fleet), fixes.fleet_fix_text(fleet)
+        fleet = merge_fixes(nodes, names)
+        line, text = fixes.fleet_fix_line(fleet), fixes.fleet_fix_text(fleet)
         doubtful = [node for node in nodes if node.error is None and node.exit_code == 2]
         silent = [node for node in nodes if node.error is not None]
         left = [node for node in nodes if node.exit_code == 1]

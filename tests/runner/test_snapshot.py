@@ -13,7 +13,7 @@ from npudoctor.facts.snapshot import sections
 from npudoctor.facts.snapshot.values import Fact
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner.runner import Settings
-from npudoctor.runner.snapshot import TakenSnapshot, take
+from npudoctor.runner.snapshot import TakenSnapshot, take_snapshot
 from npudoctor.testing import fake_host
 
 
@@ -24,7 +24,7 @@ def crash(host: Host) -> Iterator[CheckOutput]:
 
 def taken(**settings: float) -> TakenSnapshot:
     checks = (Check("sick", Scope.NODE, {}, crash, "sick is well", group="group"),)
-    return take(LoadedChecks(checks, (), {}), fake_host(), Settings(**settings))  # type: ignore[arg-type]
+    return take_snapshot(LoadedChecks(checks, (), {}), fake_host(), Settings(**settings))  # type: ignore[arg-type]
 
 
 def test_all_sections_and_the_checks_are_there() -> None:

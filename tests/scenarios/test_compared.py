@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npudoctor.fleet.skew import built_in, facts_of
+from npudoctor.fleet.skew import compared_by_check, facts_of
 from npudoctor.registry.registry import load_all
 from npudoctor.render.report_json import report_object
 from npudoctor.testing import interface
@@ -42,9 +42,9 @@ def test_every_declared_fact_is_told_somewhere() -> None:
     told: set[tuple[str, str]] = set()
     for machine in (cluster(), left_to_hccl(), paddle_on_gpus()):
         facts, _looked = facts_of(report_object(judge(LOADED, machine)))
-        told.update((fact.check, "" if fact.named else name) for name, fact in facts.items())
+        told.update((fact.check, "" if fact.is_node_named else name) for name, fact in facts.items())
         assert "HCCL_IF_IP" not in facts
-    declared = {(check, compared.name) for check, rows in built_in().items() for compared in rows}
+    declared = {(check, compared.name) for check, rows in compared_by_check().items() for compared in rows}
     # CANN is told by whichever of the two was asked.
     assert declared - told == {("cann-driver", "CANN")}
     alone = report_object(judge(LOADED, cluster()))

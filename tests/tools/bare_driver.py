@@ -17,8 +17,8 @@ from importlib import import_module
 import npudoctor
 from npudoctor.__main__ import main
 from npudoctor.cli import logs
-from npudoctor.cli.app import command_line
-from npudoctor.cli.companions.grammar import Command, Option, all_commands, command_tree
+from npudoctor.cli.app import build_command_line
+from npudoctor.cli.companions.grammar import CommandSpec, OptionSpec, all_commands, command_tree
 from npudoctor.cli.request import read_rows
 from npudoctor.core.frozen import replace
 from npudoctor.core.optional import MissingExtra
@@ -60,7 +60,7 @@ def calls() -> Iterator[list[str]]:
             yield from ([*words, *tried, *beside] for tried in forms(command, option))
 
 
-def forms(command: Command, option: Option) -> Iterator[list[str]]:
+def forms(command: CommandSpec, option: OptionSpec) -> Iterator[list[str]]:
     """The option under each name, with each of its choices, or a value of its kind."""
     for name in option.names:
         if option.value is None:
@@ -108,7 +108,7 @@ def load() -> None:
     guard.secure(())
     guard.secure = lambda folders: None  # it has judged what is loaded, and judges what will be
     with redirect_stdout(io.StringIO()), suppress(SystemExit):
-        command_line(["check"])(["check", "--help"])
+        build_command_line(["check"])(["check", "--help"])
     registry.load_all({"NPUDOCTOR_CHECKS_DIR": ""})
     table = read_rows(prepare_table, {"NPUDOCTOR_KNOWLEDGE_DIR": ""})
     engine = make_engine_for_table(table)

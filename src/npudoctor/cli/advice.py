@@ -1,4 +1,4 @@
-"""What `npudoctor` alone says beside its help: which command is the next one on this machine."""
+"""The text that `npudoctor` without a command prints after its help: the next commands for this machine."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from npudoctor.render.columns import pad, paragraph, width
 if TYPE_CHECKING:
     from npudoctor.host import Host
 
-SECONDS = 1.0  # that a file system may take to answer: nobody asked for a check
+SECONDS = 1.0  # for a file system to answer: help must not wait for a dead mount
 
 
 def advice_text(variables: Mapping[str, str]) -> str:
-    """The lines to type and what for; never an error, as nothing was asked for."""
-    lines = list(_lines(variables))
+    """The commands to type next and their purpose, as lines of text; never raises."""
+    lines = list(_advice_lines(variables))
     columns = max(width(command) for command, _why in lines)
     return "".join(
         f"{line}\n"
@@ -26,7 +26,7 @@ def advice_text(variables: Mapping[str, str]) -> str:
     )
 
 
-def _lines(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _advice_lines(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     from npudoctor.explain.reading.newest import find_newest_logs
     from npudoctor.host import Host, Options
     from npudoctor.host.fs.files import LocalDisk
@@ -34,20 +34,20 @@ def _lines(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     disk = LocalDisk()
     disk.deadline = min(disk.deadline, SECONDS)
     with closing(Host(Options(), disk=disk, variables=variables)) as host:
-        yield from check_lines(host)
+        yield from list_check_commands(host)
     if variables.get("SLURM_JOB_NUM_NODES", "1") not in ("", "1"):
         yield "npudoctor fleet check --engine slurm", _("checks all nodes of this Slurm job")
     logs = False
-    with suppress(Exception):  # no advice, then
+    with suppress(Exception):  # then there is no advice about logs
         logs = bool(find_newest_logs(variables).places)
     if logs:
         yield "npudoctor explain", _("says what the newest logs in this directory mean")
 
 
-def check_lines(host: Host) -> Iterator[tuple[str, str]]:
-    """How this machine is checked, by what it has."""
+def list_check_commands(host: Host) -> Iterator[tuple[str, str]]:
+    """Yield the `check` commands that suit this machine's devices, each with its purpose."""
     devices = []
-    with suppress(Exception):  # what cannot be looked at is for the check to say
+    with suppress(Exception):  # the check itself reports what cannot be read
         npus, gpus = len(host.npus.nodes), len(host.gpus.nodes)
         if npus:
             devices.append(ngettext("{count} NPU", "{count} NPUs", npus, count=npus))

@@ -1,4 +1,4 @@
-"""The command line as a whole: which commands there are, and what stands before them."""
+"""The root of the command line: the list of commands, and the options before them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,14 @@ import typer
 from npudoctor import __version__
 from npudoctor.cli.arguments import fleet_commands as commands
 from npudoctor.cli.arguments.options import Color, Lang, Version
-from npudoctor.cli.arguments.parsing import Group, StrictCommand, Wrapper, command_function, evaluated_hints
-from npudoctor.cli.config import flag_value
+from npudoctor.cli.arguments.parsing import (
+    CommandGroup,
+    StrictCommand,
+    WrapperCommand,
+    evaluate_hints,
+    make_command_function,
+)
+from npudoctor.cli.config import parse_flag
 from npudoctor.cli.terminal import output
 from npudoctor.cli.terminal.reports import choose_color
 from npudoctor.core.messages import _
@@ -35,30 +41,30 @@ COMMANDS = {
     "completion": _("Print the Tab completion script for bash, zsh or fish."),
 }
 FUNCTIONS = {"list": "list_checks"}  # a function called list would hide the builtin
-CLASSES = {"run": Wrapper}
+CLASSES = {"run": WrapperCommand}
 
 
-def command_line(argv: Sequence[str] = ()) -> Any:
-    """The root command, in the language spoken now; only the command that the words name is loaded."""
+def build_command_line(argv: Sequence[str] = ()) -> Any:
+    """Build the root command in the current language; only the command that `argv` names is imported."""
     title = _("Can this machine train? If not, which commands fix it?")
-    app = _group(help=title, invoke_without_command=True)
-    npudoctor.__annotations__.update(evaluated_hints(npudoctor))
+    app = _make_group(help=title, invoke_without_command=True)
+    npudoctor.__annotations__.update(evaluate_hints(npudoctor))
     app.callback()(npudoctor)
     for name in argv[:1] if argv[:1] and argv[0] in COMMANDS else COMMANDS:
         if name != "fleet":
-            _add(app, (name,), COMMANDS[name])
+            _add_command(app, (name,), COMMANDS[name])
             continue
-        fleet, known = _group(), {**commands.COMMANDS, **commands.HIDDEN}
-        for below in argv[1:2] if argv[1:2] and argv[1] in known else commands.COMMANDS:
-            _add(fleet, (name, below), known[below])
-        app.add_typer(fleet, name=name, cls=Group, help=COMMANDS[name], short_help=COMMANDS[name])
+        fleet, subcommands = _make_group(), {**commands.COMMANDS, **commands.HIDDEN}
+        for subcommand in argv[1:2] if argv[1:2] and argv[1] in subcommands else commands.COMMANDS:
+            _add_command(fleet, (name, subcommand), subcommands[subcommand])
+        app.add_typer(fleet, name=name, cls=CommandGroup, help=COMMANDS[name], short_help=COMMANDS[name])
     return typer.main.get_command(app)
 
 
-def _group(**settings: Any) -> typer.Typer:
-    """Many commands. No rich and no completion: they cost start-up time on every run."""
+def _make_group(**settings: Any) -> typer.Typer:
+    """A group of commands, without rich and without typer's completion: both cost time in every start."""
     return typer.Typer(
-        cls=Group,
+        cls=CommandGroup,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         add_completion=False,
@@ -68,26 +74,26 @@ def _group(**settings: Any) -> typer.Typer:
     )
 
 
-def _add(app: typer.Typer, words: tuple[str, ...], help: str) -> None:
-    module, function = place_of(words)
+def _add_command(app: typer.Typer, words: tuple[str, ...], help: str) -> None:
+    module, function = locate_command(words)
     hidden = words[-1] in commands.HIDDEN
     app.command(
         words[-1], cls=CLASSES.get(words[-1], StrictCommand), help=help, short_help=help, hidden=hidden
-    )(command_function(getattr(import_module(module), function)))
+    )(make_command_function(getattr(import_module(module), function)))
 
 
-def place_of(words: Sequence[str]) -> tuple[str, str]:
-    """Module and name of the function of a command: one file a command."""
+def locate_command(words: Sequence[str]) -> tuple[str, str]:
+    """Module and function name of a command: each command has a file of its own."""
     return ".".join(("npudoctor.cli", *words)), FUNCTIONS.get(words[-1], words[-1])
 
 
 def npudoctor(
     ctx: typer.Context, version: Version = False, color: Color = None, lang: Lang = None
 ) -> Optional[int]:
-    """What stands before a command; alone it is a usage error, answered with the help."""
+    """Handle the options before a command; without a command, print the help and exit with 64 (EX_USAGE)."""
     if color is not None:
         choose_color(color)
-    flag_value("lang", lang)
+    parse_flag("lang", lang)
     if version:
         output.emit(f"npudoctor {__version__}\n")
         raise typer.Exit(0)

@@ -1,4 +1,4 @@
-"""The bundle of `explain --collect`: report, explanation, lines around, versions; whole or not at all."""
+"""Writes the bundle of `explain --collect`: report, explanation, log excerpts, versions; all or nothing."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from npudoctor.cli.arguments.paths import writable
-from npudoctor.cli.config import UsageError, absolute
-from npudoctor.cli.terminal.output import Lost, complain, write_in_child
+from npudoctor.cli.arguments.paths import resolve_output
+from npudoctor.cli.config import UsageError, absolute_path
+from npudoctor.cli.terminal.output import OutputLost, complain, write_in_child
 from npudoctor.core import way
 from npudoctor.core.messages import _
 from npudoctor.core.redact.prefilter import HIDDEN
@@ -33,26 +33,26 @@ _PACKAGES = (
 _JSON = ("report.json", "explain.json")
 
 
-def place(name: str, files: Files) -> str:
-    """The file of --collect, validated as that of --output is; it must not exist yet."""
-    path = absolute(name, _OPTION)
+def validate_bundle_path(name: str, files: Files) -> str:
+    """The path for --collect, validated like that of --output; raises UsageError when the file exists."""
+    path = absolute_path(name, _OPTION)
     folder = os.path.dirname(path)
-    try:  # before anything touches it: it may never answer
+    try:  # by `files`, in a child: a dead mount never answers
         entry = files.stat(folder)
-        there = entry is not None and files.lstat(path) is not None
+        exists = entry is not None and files.lstat(path) is not None
     except CannotTell as error:
         raise UsageError(f"{_OPTION}: {error.reason}") from error
     if entry is None or not entry.is_dir:
         raise UsageError(_("{option}: {path} is not a directory", option=_OPTION, path=folder))
-    if there:
+    if exists:
         raise UsageError(
             _("{option}: {path} already exists and is not overwritten", option=_OPTION, path=path)
         )
-    return writable(path, files, _OPTION) or path
+    return resolve_output(path, files, _OPTION) or path
 
 
-def collect(path: str, explanation: Explanation, session: Session) -> None:
-    """Ask all checks, and pack what they and the logs say."""
+def collect_bundle(path: str, explanation: Explanation, session: Session) -> None:
+    """Run all checks, and write the bundle with their report and the excerpts of the logs."""
     from npudoctor.core.redact.bundle import BundleRedactor
     from npudoctor.explain.excerpts import name_in_bundle, read_excerpts
     from npudoctor.render.explain_json import explain_object
@@ -65,7 +65,7 @@ def collect(path: str, explanation: Explanation, session: Session) -> None:
     contents = {
         "report.json": redactor.hide_known(report_json(report)).encode(),
         "explain.json": redactor.hide_known(json_text(explain_object(explanation))).encode(),
-        "versions.txt": _versions(session).encode("utf-8", "backslashreplace"),
+        "versions.txt": _versions_text(session).encode("utf-8", "backslashreplace"),
     }
     missing = []
     for excerpt in read_excerpts(explanation.diagnoses, explanation.errors, explanation.logs, redactor):
@@ -79,12 +79,14 @@ def collect(path: str, explanation: Explanation, session: Session) -> None:
         complain(_("not in the bundle: {line}", line=line))
     redactor.counts["report"] = sum(contents[name].count(HIDDEN.encode()) for name in _JSON)
     omitted = [redactor.hide_known(redact(line)) for line in missing]
-    contents["README.txt"] = _read_me(contents, omitted, redactor.counts).encode("utf-8", "backslashreplace")
-    pack(path, contents)
+    contents["README.txt"] = _readme_text(contents, omitted, redactor.counts).encode(
+        "utf-8", "backslashreplace"
+    )
+    pack_bundle(path, contents)
 
 
-def _read_me(names: Iterable[str], missing: Sequence[str], counts: Mapping[str, int]) -> str:
-    """What is in the bundle, what could not be, and what was taken out of it."""
+def _readme_text(names: Iterable[str], missing: Sequence[str], counts: Mapping[str, int]) -> str:
+    """The text of README.txt: what the bundle contains, what is missing, and what was redacted."""
     kinds = {
         "report": _("parts of report.json and explain.json"),
         "named": _("values with names such as password, secret or token"),
@@ -106,28 +108,29 @@ def _read_me(names: Iterable[str], missing: Sequence[str], counts: Mapping[str, 
     return "\n".join(lines) + "\n"
 
 
-def _versions(session: Session) -> str:
-    """What is installed for the interpreter that runs the job; the report names machine, CANN and driver."""
+def _versions_text(session: Session) -> str:
+    """The versions of the packages of the job's interpreter; the report names machine, CANN and driver."""
     interpreter = session.host.interpreter
     lines = [f"interpreter: {interpreter.label}"]
     for name in _PACKAGES:
-        with contextlib.suppress(Exception):  # the report says what cannot be read
+        with contextlib.suppress(Exception):  # the report tells what cannot be read
             version = interpreter.version_of(name)
             if version is not None:
                 lines.append(f"{name}: {version}")
     return "\n".join(lines) + "\n"
 
 
-def pack(path: str, contents: Mapping[str, bytes]) -> None:
-    """Write the bundle beside its place and link it there: it is whole, and never instead of another."""
+def pack_bundle(path: str, contents: Mapping[str, bytes]) -> None:
+    """Write the bundle under another name and link it to its path: complete, and never over another file."""
     top = os.path.basename(path).split(".")[0] or "npudoctor"
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w:gz") as bundle:
         for inner, content in contents.items():
             entry = tarfile.TarInfo(f"{top}/{inner}")
+            # No owner: TarInfo has 0 and no name, so that the bundle does not tell who made it.
             entry.size, entry.mode, entry.mtime = len(content), 0o644, int(time.time())
             bundle.addfile(entry, io.BytesIO(content))
     try:
         write_in_child(lambda: way.write(path, file.getvalue(), 0o600, way.link), path)
     except OSError as error:
-        raise Lost(f"{path}: {way.why(error)}") from error
+        raise OutputLost(f"{path}: {way.why(error)}") from error

@@ -1,4 +1,4 @@
-"""Who called and with what, how a command is called, and how the process ends."""
+"""The caller of a command (variables, language, options), the call itself, and the end of the process."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from npudoctor.core.frozen import dataclass
 
 @dataclass(frozen=True)
 class Caller:
-    """Who called: the variables as they were, the language asked for by --lang, and what the command was
-    called with, by parameter."""
+    """The caller's environment variables, the language of --lang (None when it was not given), and the values
+    of the command's parameters by name."""
 
     variables: Mapping[str, str]
     language: Optional[str]
     parameters: Mapping[str, Any] = MappingProxyType({})
 
 
-def call(function: Callable[..., int], parameters: Mapping[str, Any], caller: Caller) -> int:
-    """Call a command with what its line says, whether typer has read that or the table; --color, which all
-    commands take, is heeded here."""
+def call_command(function: Callable[..., int], parameters: Mapping[str, Any], caller: Caller) -> int:
+    """Call a command with its parameters, parsed by typer or by the table; returns its exit code.
+
+    --color, which all commands accept, is applied here.
+    """
+    # The functions of the commands have no parameter for it: it is added to each by make_command_function.
     own = {name: value for name, value in parameters.items() if name != "color"}
     if parameters["color"] is not None:
         from npudoctor.cli.terminal.reports import choose_color
@@ -34,7 +37,9 @@ def call(function: Callable[..., int], parameters: Mapping[str, Any], caller: Ca
 
 
 def exit_now(status: int) -> NoReturn:
-    """End at once: a thread that was left behind would keep the process. All output was written before."""
+    """Exit without waiting for abandoned threads, which would keep the process. Output must be flushed
+    before."""
+    # Closed or full: there is nobody left to tell.
     with contextlib.suppress(OSError, ValueError):
         if sys.stderr is not None:
             sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""`npudoctor check`: judge this node; the exit status is the verdict."""
+"""`npudoctor check`: check this node; the exit code is the verdict."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check(
     quiet: o.Quiet = False,
 ) -> int:
     """Judge this node and deliver the report; the exit status is the verdict."""
-    from npudoctor.cli.arguments.paths import format_for, writable
+    from npudoctor.cli.arguments.paths import infer_format, resolve_output
     from npudoctor.cli.config import UsageError, not_one_of
     from npudoctor.cli.session import open_session
     from npudoctor.cli.terminal.reports import deliver_report
@@ -54,20 +54,20 @@ def check(
 
     if verbose and quiet:
         raise UsageError(_("-v and -q cannot be used together"))
-    chosen = format_for(format, output)
+    chosen = infer_format(format, output)
     if chosen in EXPORTS:
-        return _export(chosen, caller)
+        return _export_report(chosen, caller)
     if chosen not in (None, "text", "json"):
         raise UsageError("--format: " + not_one_of(chosen, FORMATS))
     with open_session({**caller.parameters, "format": chosen}, caller) as session:
-        target = writable(output, Files(session.host.disk))
+        target = resolve_output(output, Files(session.host.disk))
         settings = session.settings(names or ())
         report = runner.run(session.loaded, session.host, settings, session.until)
         subjects = {}
-        if verbose:  # what each check looks at: read from the manuals, and so only for who asks
-            from npudoctor.render.listing import subject
+        if verbose:  # what each check examines is read from its manual, which takes time
+            from npudoctor.render.listing import subject_text
 
-            subjects = {check.id: subject(check) for check in session.loaded.checks}
+            subjects = {check.id: subject_text(check) for check in session.loaded.checks}
         deliver_report(
             report,
             session.config["format"],
@@ -80,24 +80,24 @@ def check(
     return report.exit_code
 
 
-def _export(format: str, caller: Caller) -> int:
-    """In a form that other programs define, which may define the exit status too."""
-    from npudoctor.cli.arguments.paths import writable
+def _export_report(format: str, caller: Caller) -> int:
+    """Deliver the report in a format of another program, which may define the exit code, too."""
+    from npudoctor.cli.arguments.paths import resolve_output
     from npudoctor.cli.config import UsageError
     from npudoctor.cli.session import open_session
-    from npudoctor.cli.terminal.exported import deliver_export, refuse
+    from npudoctor.cli.terminal.exported import deliver_export, report_nagios_error
     from npudoctor.host.fs.files import Files
     from npudoctor.runner import runner
 
     flags = caller.parameters
     try:
-        # Programs get English unless told otherwise, as in JSON.
+        # Programs get English unless --lang says otherwise, as with JSON.
         with open_session({**flags, "format": "json"}, caller) as session:
-            target = writable(flags["output"], Files(session.host.disk))
+            target = resolve_output(flags["output"], Files(session.host.disk))
             settings = session.settings(flags["names"] or ())
             report = runner.run(session.loaded, session.host, settings, session.until)
             return deliver_export(report, format, target)
     except UsageError as error:
         if format != "nagios":
             raise
-        return refuse(str(error))
+        return report_nagios_error(str(error))

@@ -1,4 +1,4 @@
-"""What the codes of logs and of findings stand for, as `explain` and `show` say it."""
+"""Explains the codes of logs and of findings, for `explain` and `show`."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from npudoctor.explain.signatures.signatures import Signature
 
 Variables = Mapping[str, str]
-_TOLD_APART = 6  # digits of the return numbers of ACL, which are no others'
+_ACL_DIGITS = 6  # digits of ACL's return codes; a shorter number may come from any library
 
 
-def about_code(word: str, variables: Variables) -> Optional[Explanation]:
-    """What the code of a log stands for; None where it is none."""
+def explain_code(word: str, variables: Variables) -> Optional[Explanation]:
+    """The explanation of a code in a log; None when it is unknown."""
     started = time.monotonic()
-    known = _find_by_code(word, read_rows(prepare_signatures, variables))
-    return _explanation(word, known, started) if known else None
+    signatures = _find_by_code(word, read_rows(prepare_signatures, variables))
+    return _make_explanation(word, signatures, started) if signatures else None
 
 
-def about_codes(words: Sequence[str], variables: Variables, started: float) -> Explanation:
-    """What codes stand for, each by itself; of several all together are the answer."""
+def explain_codes(words: Sequence[str], variables: Variables, started: float) -> Explanation:
+    """The explanation of one code; of several codes, the worst one with the others in `answers`."""
     signatures = read_rows(prepare_signatures, variables)
     answers = tuple(
-        _explanation(
+        _make_explanation(
             word, _find_by_code(word, signatures) or _find_by_finding(word, signatures, variables), started
         )
         for word in dict.fromkeys(words)
@@ -51,18 +51,18 @@ def about_codes(words: Sequence[str], variables: Variables, started: float) -> E
 
 
 def _find_by_code(word: str, signatures: Sequence[Signature]) -> list[Signature]:
-    """The signatures that answer to the code of a log, or to the id of one."""
+    """The signatures for a code in a log, or for the id of a signature."""
     number = number_of_word(word)
     by_torch_npu = signature_of_torch_npu(word)
-    known = [explain_number(signature, number) for signature in find_by_code(number, signatures)]
-    return known or ([] if by_torch_npu is None else [by_torch_npu])
+    signatures_of_code = [explain_number(signature, number) for signature in find_by_code(number, signatures)]
+    return signatures_of_code or ([] if by_torch_npu is None else [by_torch_npu])
 
 
-def _explanation(word: str, matches: Sequence[Signature], started: float) -> Explanation:
+def _make_explanation(word: str, matches: Sequence[Signature], started: float) -> Explanation:
     number = number_of_word(word)
     verdict = "environment" if matches[0].environment else "not_environment"
-    # A number of so few digits may be of anything; HCCL's results are all that is known here.
-    vague = number.isdigit() and len(number) < _TOLD_APART
+    # A short number may be any library's; only HCCL's result codes are known.
+    vague = number.isdigit() and len(number) < _ACL_DIGITS
     best = "possible" if vague or matches[0].weight < LEAST else "certain"
     diagnoses = tuple(
         Diagnosis(signature, best if signature is matches[0] else "possible", None, 0)
@@ -72,21 +72,24 @@ def _explanation(word: str, matches: Sequence[Signature], started: float) -> Exp
 
 
 def _find_by_finding(word: str, signatures: Sequence[Signature], variables: Variables) -> list[Signature]:
-    """What the code of a finding stands for; UsageError, with what may be meant, where it is none."""
+    """A signature for the code of a finding, made from the manual of its check.
+
+    Raises UsageError with a suggestion when no check has this code.
+    """
     from npudoctor.registry import registry
 
     loaded = registry.load_all(variables)
-    for check in loaded.checks:  # its manual stands for the signature
+    for check in loaded.checks:  # its manual serves as the signature
         if word in check.codes:
             return [signature_of_finding(word, check.id, _(check.title), check.manual)]
-    broken = loaded.not_loaded(word)
+    broken = loaded.find_broken(word)
     if broken is not None:
         raise UsageError(f"{broken.check}: {broken.title}: {broken.reason}")
-    ours = {name for check in loaded.checks for name in (check.id, *check.codes)}
+    check_names = {name for check in loaded.checks for name in (check.id, *check.codes)}
     log_codes = codes_of(signatures) | set(list_codes())
-    near = loaded.unread() + (suggestion(word, log_codes) or suggestion(word, ours))
+    hint = loaded.not_loaded_hint() + (suggestion(word, log_codes) or suggestion(word, check_names))
     if any(word == check.id for check in loaded.checks):
-        near = _("; it is a check: npudoctor show {name}", name=word)
+        hint = _("; it is a check: npudoctor show {name}", name=word)
     raise UsageError(
-        _("{name}: not a file, a folder or a known code{suggestion}", name=word, suggestion=near)
+        _("{name}: not a file, a folder or a known code{suggestion}", name=word, suggestion=hint)
     )

@@ -1,4 +1,4 @@
-"""`npudoctor completion`: what a shell evaluates so that Tab completes; the package installs the same."""
+"""`npudoctor completion`: print the script for Tab completion; the package installs the same scripts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def completion(
     ] = None,
     lang: o.Lang = None,
 ) -> int:
-    """Print what makes Tab complete."""
+    """Print the completion script of a shell."""
     import os
 
     from npudoctor.cli.arguments.settings import load_settings
@@ -29,14 +29,14 @@ def completion(
     load_settings({"lang": lang}, caller)
     chosen = shell or os.path.basename(caller.variables.get("SHELL", ""))
     if chosen not in share.PLACES:
-        near = suggestion(chosen, share.PLACES)
+        hint = suggestion(chosen, share.PLACES)
         raise UsageError(
             _(
                 "no completion for this shell: {name}; supported: {shells}{suggestion}",
                 name=chosen,
                 shells=", ".join(share.PLACES),
-                suggestion=near,
+                suggestion=hint,
             )
         )
-    output.emit(share.completion(chosen))
+    output.emit(share.completion_for(chosen))
     return 0

@@ -1,4 +1,5 @@
-"""The settings of a run: two configuration files, --config, NPUDOCTOR_* variables, flags; the later wins."""
+"""Reads the settings of a run: two configuration files, --config, NPUDOCTOR_* variables, flags; the last
+wins."""
 
 from __future__ import annotations
 
@@ -15,21 +16,21 @@ from npudoctor.core.trust.trees import RootTrust
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.files import Files
 
-REASONS = "ignore"
-LONGEST = 86400.0  # a run that may take longer than a day is a mistake
-LONGEST_NAME, LONGEST_LABEL = 254, 63  # of a host, with its last dot
+IGNORE = "ignore"
+LONGEST = 86400.0  # seconds: a limit of more than a day is a typing error
+LONGEST_NAME, LONGEST_LABEL = 254, 63  # characters of a host name (RFC 1035, with a final dot) and of a label
 
 
 class UsageError(Exception):
-    """The command line or the configuration asks for what cannot be done: one line, exit status 64.
+    """The command line or the configuration is invalid: str() is one line for people, the exit code is 64.
 
-    What reads a value says what is wrong with it; who asked for it adds by whom it was given.
+    The parser of a value describes what is wrong; its caller adds where the value came from.
     """
 
 
 @dataclass(frozen=True)
 class ConfigKey:
-    """How a value is read, and what holds when nobody says anything. `in_file`: it stood in a file."""
+    """The parser of a key, which gets the value and whether it is from a file, and the default value."""
 
     parse: Callable[[Any, bool], Any]
     default: Any = None
@@ -38,24 +39,26 @@ class ConfigKey:
 _COUNT = pattern(r"[1-9][0-9]{0,3}")
 
 
-def _one_of(choices: Sequence[str], raw: Any, in_file: bool) -> str:
+def _parse_choice(choices: Sequence[str], raw: Any, in_file: bool) -> str:
     if raw not in choices:
         raise UsageError(not_one_of(raw, choices))
     return str(raw)
 
 
-def _number(raw: Any, in_file: bool) -> float:
-    """A number; text is converted unless it came from a file. NaN for anything else."""
+def _parse_number(raw: Any, in_file: bool) -> float:
+    """The number; NaN when it is none, also for a string in a file, where TOML has numbers."""
     try:
+        # float(True) would be 1.0, and a TOML file has numbers of its own: "30" in it is a mistake.
         if isinstance(raw, bool) or (in_file and isinstance(raw, str)):
             raise ValueError
         return float(raw)
+    # OverflowError: an integer of TOML may have any number of digits.
     except (TypeError, ValueError, OverflowError):
         return math.nan
 
 
-def _seconds(raw: Any, in_file: bool) -> float:
-    value = _number(raw, in_file)
+def _parse_seconds(raw: Any, in_file: bool) -> float:
+    value = _parse_number(raw, in_file)
     if not 0 < value <= LONGEST:
         raise UsageError(
             _("{value!r} is not a number of seconds above 0 and up to {most:.0f}", value=raw, most=LONGEST)
@@ -63,8 +66,8 @@ def _seconds(raw: Any, in_file: bool) -> float:
     return value
 
 
-def _patience(raw: Any, in_file: bool) -> float:
-    value = _number(raw, in_file)
+def _parse_wait(raw: Any, in_file: bool) -> float:
+    value = _parse_number(raw, in_file)
     if not 0 <= value <= LONGEST:
         raise UsageError(
             _("{value!r} is not a number of seconds from 0 to {most:.0f}", value=raw, most=LONGEST)
@@ -72,8 +75,8 @@ def _patience(raw: Any, in_file: bool) -> float:
     return value
 
 
-def _addresses(raw: Any, in_file: bool) -> tuple[str, ...]:
-    """Addresses and host names, each once; nobody is asked whether they exist."""
+def _parse_addresses(raw: Any, in_file: bool) -> tuple[str, ...]:
+    """The addresses and host names, each once; they are not resolved."""
     items = raw.split(",") if isinstance(raw, str) and not in_file else raw
     if not isinstance(items, (list, tuple)) or not items or not all(isinstance(item, str) for item in items):
         raise UsageError(_("{value!r} is not a list of addresses", value=raw))
@@ -95,7 +98,7 @@ def _is_address(text: str) -> bool:
 
 
 def _is_name(text: str) -> bool:
-    """By the grammar of RFC 1123, and underscores, which some sites use; 10.0.0.300 is not a name."""
+    """Whether a text is a host name: RFC 1123 and underscores, which some sites use; not 10.0.0.300."""
     labels = text.removesuffix(".").split(".")
     return (
         len(text) <= LONGEST_NAME
@@ -103,6 +106,7 @@ def _is_name(text: str) -> bool:
         and not labels[-1].isdecimal()
         and all(
             0 < len(label) <= LONGEST_LABEL
+            # A label has letters, digits and hyphens, and neither begins nor ends with a hyphen.
             and label.replace("-", "").replace("_", "").isalnum()
             and label[0] + label[-1] == (label[0] + label[-1]).strip("-")
             for label in labels
@@ -110,8 +114,9 @@ def _is_name(text: str) -> bool:
     )
 
 
-def _path(raw: Any, in_file: bool) -> str:
-    """A path; in a file it begins at "/". In the table of keys."""
+def _parse_path(raw: Any, in_file: bool) -> str:
+    """A path; in a file it must be absolute."""
+    # A path with a NUL byte makes every call of os raise ValueError.
     if not isinstance(raw, str) or not raw or "\0" in raw:
         raise UsageError(_("{value!r} is not a path", value=raw))
     if in_file and not raw.startswith("/"):
@@ -119,14 +124,14 @@ def _path(raw: Any, in_file: bool) -> str:
     return raw
 
 
-def _language(raw: Any, in_file: bool) -> str:
-    """en or zh; NPUDOCTOR_LANG may look like LANG: zh_CN.UTF-8. In the table of keys."""
+def _parse_language(raw: Any, in_file: bool) -> str:
+    """en or zh; NPUDOCTOR_LANG may have the form of LANG, as zh_CN.UTF-8."""
     short = raw[:2].lower() if isinstance(raw, str) and raw[2:3] in ("", "_", "-", ".") else raw
-    return _one_of(("en", "zh"), short if short in ("en", "zh") else raw, in_file)
+    return _parse_choice(("en", "zh"), short if short in ("en", "zh") else raw, in_file)
 
 
 def _parse_ignored(raw: Any, in_file: bool) -> dict[str, Optional[str]]:
-    """Names with their reasons, from "ID=REASON" texts or from a table."""
+    """By ignored id or code, its reason (None without one), from "ID=REASON" texts or from a table."""
     if isinstance(raw, Mapping):
         if not all(isinstance(reason, str) for reason in raw.values()):
             raise UsageError(_("each reason must be a string"))
@@ -138,50 +143,51 @@ def _parse_ignored(raw: Any, in_file: bool) -> dict[str, Optional[str]]:
     return {name.strip(): reason.strip() or None for name, _equal, reason in pairs}
 
 
-def _expectation(raw: Any, in_file: bool) -> str:
-    """auto, npu, gpu, none; npu=8 and gpu=8 for so many."""
+def _parse_expectation(raw: Any, in_file: bool) -> str:
+    """auto, npu, gpu or none; npu=8 and gpu=8 for a number of devices."""
     kind, equal, count = raw.partition("=") if isinstance(raw, str) else ("", "", "")
-    known = kind in (("npu", "gpu") if equal else ("auto", "npu", "gpu", "none"))
-    if not known or (equal and not _COUNT.fullmatch(count)):
+    is_known = kind in (("npu", "gpu") if equal else ("auto", "npu", "gpu", "none"))
+    if not is_known or (equal and not _COUNT.fullmatch(count)):
         raise UsageError(not_one_of(raw, ("auto", "npu", "gpu", "none", "npu=8", "gpu=8")))
     return str(raw)
 
 
-# What the schema of the report names too.
+# The schema of the report lists these values, too.
 SCOPES = ("all", "node", "job")
 PROFILES = ("full", "quick", "deep")
 
 KEYS: dict[str, ConfigKey] = {
-    "expect": ConfigKey(_expectation, "auto"),
-    "scope": ConfigKey(partial(_one_of, SCOPES), "all"),
-    "profile": ConfigKey(partial(_one_of, PROFILES), "full"),
-    "fail_on": ConfigKey(partial(_one_of, ("error", "warning")), "error"),
-    "deadline": ConfigKey(_seconds, 30.0),
-    "timeout": ConfigKey(_seconds, 10.0),
-    "wait": ConfigKey(_patience, 0.0),
-    "peers": ConfigKey(_addresses, ()),
-    "python": ConfigKey(_path),
-    REASONS: ConfigKey(_parse_ignored),
-    "lang": ConfigKey(_language),
-    "format": ConfigKey(partial(_one_of, ("text", "json")), "text"),
+    "expect": ConfigKey(_parse_expectation, "auto"),
+    "scope": ConfigKey(partial(_parse_choice, SCOPES), "all"),
+    "profile": ConfigKey(partial(_parse_choice, PROFILES), "full"),
+    "fail_on": ConfigKey(partial(_parse_choice, ("error", "warning")), "error"),
+    "deadline": ConfigKey(_parse_seconds, 30.0),
+    "timeout": ConfigKey(_parse_seconds, 10.0),
+    "wait": ConfigKey(_parse_wait, 0.0),
+    "peers": ConfigKey(_parse_addresses, ()),
+    "python": ConfigKey(_parse_path),
+    IGNORE: ConfigKey(_parse_ignored),
+    "lang": ConfigKey(_parse_language),
+    "format": ConfigKey(partial(_parse_choice, ("text", "json")), "text"),
 }
 
 
 SYSTEM_FILE = "/etc/npudoctor/config.toml"
 PREFIX = "NPUDOCTOR_"
-LARGEST = 1 << 20  # of a configuration file, in bytes
-# Variables that are no key: which file to read, and where the registry looks for drop-ins.
+LARGEST = 1 << 20  # bytes of a configuration file
+# Variables that are not keys: the configuration file, and the directories of drop-ins and of site rows.
 OTHER_VARIABLES = ("NPUDOCTOR_CONFIG", "NPUDOCTOR_CHECKS_DIR", "NPUDOCTOR_KNOWLEDGE_DIR")
 
 
 def is_usage_error(error: Exception) -> bool:
-    """Whether click refuses a line: typer names no class for it, and has its own click from 0.26 on."""
+    """Whether an exception is click's usage error: typer exports no class, and bundles click since 0.26."""
     return hasattr(error, "format_message")
 
 
 @dataclass(frozen=True)
 class Config:
-    """The settings in force. `origin` says, for each key and each ignored name, who set it."""
+    """The settings in force. `origin`: by key and by "ignore NAME", the file, variable or flag that set
+    it."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
     ignore: Mapping[str, Optional[str]] = field(default_factory=dict)
@@ -193,147 +199,157 @@ class Config:
         return self.values.get(key, KEYS[key].default)
 
 
-# One layer: (key, raw value, how an error names it, whether it was written in a file).
+# One setting: (key, raw value, its origin as errors name it, whether it is from a file).
 Setting = tuple[str, object, str, bool]
 
 
-def load(flags: Mapping[str, object], variables: Mapping[str, str], files: Files, home: str) -> Config:
-    """Read every layer; UsageError, naming the file or variable and the key, when something is wrong."""
+def load_config(flags: Mapping[str, object], variables: Mapping[str, str], files: Files, home: str) -> Config:
+    """Read all settings. Raises UsageError with the file, variable or flag and the key when one is invalid.
+
+    `home`: the user's home directory, for ~/.config.
+    """
     warnings: list[str] = []
     values: dict[str, Any] = {}
     ignore: dict[str, Optional[str]] = {}
     origin: dict[str, str] = {}
-    for key, raw, where, in_file in _settings(flags, variables, files, home, warnings):
+    for key, raw, where, in_file in _read_settings(flags, variables, files, home, warnings):
         try:
             value = KEYS[key].parse(raw, in_file)
         except UsageError as invalid:
             raise UsageError(f"{where}: {invalid}") from invalid
-        if key == REASONS:
+        if key == IGNORE:
             ignore.update(value)
-            origin.update({f"{REASONS} {name}": where for name in value})
+            origin.update({f"{IGNORE} {name}": where for name in value})
         else:
             values[key] = value
             origin[key] = where
     return Config(values, ignore, origin, tuple(warnings))
 
 
-def flag_value(key: str, value: object) -> Any:
-    """A flag's value; its default when it was left out, UsageError when it is wrong."""
+def parse_flag(key: str, value: object) -> Any:
+    """The parsed value of a flag, the default when it is None; raises UsageError when it is invalid."""
     try:
         return KEYS[key].default if value is None else KEYS[key].parse(value, False)
     except UsageError as invalid:
         raise UsageError(f"--{key.replace('_', '-')}: {invalid}") from invalid
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """What may have been meant, as the end of a sentence; empty when nothing comes near."""
+def suggestion(name: str, candidates: Iterable[str]) -> str:
+    """The end of a sentence with the names that may have been meant; "" when none is similar."""
     from npudoctor.core.suggestions import near_names  # for errors only
 
-    # Dashes are left out, or every short option would look like every other.
-    names = {candidate.lstrip("-").casefold(): candidate for candidate in sorted(known)}
+    # Without dashes: two short options would be similar by their dash alone.
+    names = {candidate.lstrip("-").casefold(): candidate for candidate in sorted(candidates)}
+    # Cut: comparing takes time quadratic in the length of what was typed.
     near = near_names(name.lstrip("-").casefold()[:LONGEST_NAME], list(names))
     return _("; did you mean {name}?", name=_(", ").join(names[word] for word in near)) if near else ""
 
 
-def no_such_option(option: str, known: Iterable[str]) -> str:
-    """The sentence that a command has no such option, with the one that may have been meant."""
-    return _("no such option: {option}{suggestion}", option=option, suggestion=suggestion(option, known))
+def no_such_option(option: str, options: Iterable[str]) -> str:
+    """The sentence that a command has no such option, with a similar one."""
+    return _("no such option: {option}{suggestion}", option=option, suggestion=suggestion(option, options))
 
 
 def not_one_of(value: object, choices: Sequence[str]) -> str:
-    """The sentence that a value is none of those that there are, with the one that may have been meant."""
+    """The sentence that a value is not one of the choices, with a similar one."""
     text = _("{value!r} is not one of {choices}", value=value, choices=", ".join(choices))
     return text + (suggestion(value, choices) if isinstance(value, str) else "")
 
 
-def _settings(
+def _read_settings(
     flags: Mapping[str, object],
     variables: Mapping[str, str],
     files: Files,
     home: str,
     warnings: list[str],
 ) -> Iterator[Setting]:
-    """Every setting, the weakest first."""
+    """Yield all settings, the weakest first."""
     base = variables.get("XDG_CONFIG_HOME", "")
     base = base if base.startswith("/") else os.path.join(home, ".config")
     for path in (SYSTEM_FILE, os.path.join(base, "npudoctor", "config.toml")):
         try:
-            missing = not path.startswith("/") or files.stat(path) is None
-        except CannotTell as error:  # a home that may not be looked into is no reason to stop
+            is_missing = not path.startswith("/") or files.stat(path) is None
+        except CannotTell as error:  # a home directory that cannot be read must not stop the run
             warnings.append(error.reason)
             continue
-        if missing:
+        if is_missing:
             continue
-        if _why_not_obeyed(files, path) is None:
-            yield from _from_file(files, path, path)
-        else:  # nobody named it: under sudo -E, HOME may be somebody else's
+        if _why_untrusted(files, path) is None:
+            yield from _read_file_settings(files, path, path)
+        else:  # ignored, not an error, as nobody named it: under sudo -E, HOME may be another user's
             warnings.append(_("{path} is ignored: other users could have written it", path=path))
     config_path = flags.get("config") or variables.get("NPUDOCTOR_CONFIG")
     if config_path:
-        named = "--config" if flags.get("config") else "NPUDOCTOR_CONFIG"
-        path = absolute(str(config_path), named)
-        why = _why_not_obeyed(files, path)
+        origin = "--config" if flags.get("config") else "NPUDOCTOR_CONFIG"
+        path = absolute_path(str(config_path), origin)
+        why = _why_untrusted(files, path)
         if why:
-            raise UsageError(f"{named}: {why}")
-        yield from _from_file(files, path, named)
+            raise UsageError(f"{origin}: {why}")
+        yield from _read_file_settings(files, path, origin)
     for name, value in sorted(variables.items()):
         key = name[len(PREFIX) :].lower()
         if not name.startswith(PREFIX) or name in OTHER_VARIABLES:
             continue
         if key not in KEYS:
-            names = [PREFIX + known.upper() for known in KEYS]
-            near = suggestion(name, [*names, *OTHER_VARIABLES])
-            warnings.append(_("unknown variable {name}{suggestion}", name=name, suggestion=near))
+            names = [PREFIX + key_name.upper() for key_name in KEYS]
+            hint = suggestion(name, [*names, *OTHER_VARIABLES])
+            warnings.append(_("unknown variable {name}{suggestion}", name=name, suggestion=hint))
         elif value:
             yield key, value, name, False
-    told_by_flags = (key for key in KEYS if flags.get(key) not in (None, (), []))
-    yield from ((key, flags[key], f"--{key.replace('_', '-')}", False) for key in told_by_flags)
+    flag_keys = (key for key in KEYS if flags.get(key) not in (None, (), []))
+    yield from ((key, flags[key], f"--{key.replace('_', '-')}", False) for key in flag_keys)
 
 
-def absolute(path: str, named: str) -> str:
-    """The path from "/", its links untouched; UsageError when the working directory is gone."""
+def absolute_path(path: str, origin: str) -> str:
+    """The absolute path, with links unresolved. Raises UsageError when it is invalid, or the working
+    directory was removed. `named`: the option, for the error.
+    """
     if not path or "\0" in path:
-        raise UsageError(_("{option}: not a path: {path!r}", option=named, path=path))
+        raise UsageError(_("{option}: not a path: {path!r}", option=origin, path=path))
     try:
         return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
     except OSError as error:
         raise UsageError(
-            _("{option}: {path}: the working directory does not exist", option=named, path=path)
+            _("{option}: {path}: the working directory does not exist", option=origin, path=path)
         ) from error
 
 
-def _why_not_obeyed(files: Files, path: str) -> Optional[str]:
-    """Why root does not obey a file, whoever named it: what others may write would decide what is ignored,
-    and their links would lead to what only root may read. None for everybody else."""
+def _why_untrusted(files: Files, path: str) -> Optional[str]:
+    """Why root must not read a configuration file, whoever named it; None when it may, or for other users.
+
+    A file that other users can modify could hide findings, and its links could lead to files that only root
+    can read.
+    """
     return RootTrust(files).why_not(path) if os.geteuid() == 0 else None
 
 
-def _from_file(files: Files, path: str, named: str) -> Iterator[Setting]:
-    at = path if named == path else f"{named}: {path}"
-    for name, value in _parse(files, path, at).items():
+def _read_file_settings(files: Files, path: str, origin: str) -> Iterator[Setting]:
+    location = path if origin == path else f"{origin}: {path}"
+    for name, value in _read_toml(files, path, location).items():
         key = name.replace("-", "_")
         if key not in KEYS or (name != key and key != "fail_on"):
-            known = [key.replace("_", "-") for key in KEYS]
+            key_names = [key.replace("_", "-") for key in KEYS]
             raise UsageError(
-                f"{at}: " + _("unknown key {key}{suggestion}", key=name, suggestion=suggestion(name, known))
+                f"{location}: "
+                + _("unknown key {key}{suggestion}", key=name, suggestion=suggestion(name, key_names))
             )
-        yield key, value, f"{at}: {name}", True
+        yield key, value, f"{location}: {name}", True
 
 
-def _parse(files: Files, path: str, at: str) -> dict[str, Any]:
+def _read_toml(files: Files, path: str, location: str) -> dict[str, Any]:
     from npudoctor.core.parsing import toml_of
 
     try:
         content = files.read(path, LARGEST + 1)
     except CannotTell as error:
-        raise UsageError(error.reason if path in error.reason else f"{at}: {error.reason}") from error
+        raise UsageError(error.reason if path in error.reason else f"{location}: {error.reason}") from error
     if content is None:
-        raise UsageError(_("{path} does not exist", path=at))
+        raise UsageError(_("{path} does not exist", path=location))
     if len(content) > LARGEST:
-        raise UsageError(_("{path} is larger than {most} bytes", path=at, most=LARGEST))
+        raise UsageError(_("{path} is larger than {most} bytes", path=location, most=LARGEST))
     try:
         return toml_of(content.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise UsageError(_("{path} is not UTF-8", path=at)) from error
+        raise UsageError(_("{path} is not UTF-8", path=location)) from error
     except ValueError as error:
-        raise UsageError(_("{path} is not valid TOML: {why}", path=at, why=error)) from error
+        raise UsageError(_("{path} is not valid TOML: {why}", path=location, why=error)) from error

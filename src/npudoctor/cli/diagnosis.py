@@ -1,4 +1,4 @@
-"""What logs and codes mean: read what was named, find the causes, ask the checks that confirm them."""
+"""Explains logs and codes: reads the input, finds the causes, runs the checks that confirm them."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from npudoctor.explain.reading.gather import Inputs
     from npudoctor.host import Host
 
-_NAMED = 5  # logs named on standard error of those that were found
+_MOST_NAMED = 5  # how many of the logs that were found are listed on standard error
 
 
 def explain_words(request: ExplainRequest) -> Explanation:
-    """The answer to what was asked: about a code, about logs, or about the newest log here."""
+    """The explanation of codes, of logs, or of the newest logs in this directory when no word is given."""
     from npudoctor.explain.reading.gather import AbsentInput, gather_inputs
 
     silent: tuple[str, ...] = ()
     words = request.words
     if not words:
-        words, silent = _newest(request)
+        words, silent = _find_newest_logs(request)
     if "-" in words and os.isatty(0):
         raise UsageError(_("-: standard input is a terminal; specify a file, or pipe the log in"))
     inputs: Optional[Inputs] = None
@@ -38,18 +38,18 @@ def explain_words(request: ExplainRequest) -> Explanation:
         if not absent.missing or any(map(os.path.lexists, words)):
             raise UsageError(f"{absent.word}: {absent.why}") from absent
     if inputs is None:
-        from npudoctor.cli.codes import about_codes
+        from npudoctor.cli.codes import explain_codes
 
-        return about_codes(words, request.variables, request.started)
-    from npudoctor.cli.logs import about_logs
+        return explain_codes(words, request.variables, request.started)
+    from npudoctor.cli.logs import explain_logs
 
     text = _("does not answer; it may hold newer logs")
     inputs.walk.problems.extend((path, text) for path in dict.fromkeys(silent))
-    return about_logs(inputs, request)
+    return explain_logs(inputs, request)
 
 
-def _newest(request: ExplainRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The logs of the newest run that are here, and the places that do not answer; other logs are named."""
+def _find_newest_logs(request: ExplainRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The logs of the newest run in this directory, and the paths that do not answer; lists other logs."""
     from npudoctor.explain.reading.newest import find_newest_logs, select_newest_run
 
     places = find_newest_logs(request.variables)
@@ -65,7 +65,7 @@ def _newest(request: ExplainRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if len(paths) == 1:
         output.complain(_("explaining the newest log in this directory: {path}", path=paths[0]))
     else:
-        shown = ", ".join([*paths[:_NAMED], *(["..."] if len(paths) > _NAMED else [])])
+        shown = ", ".join([*paths[:_MOST_NAMED], *(["..."] if len(paths) > _MOST_NAMED else [])])
         output.complain(
             _(
                 "explaining the {count} logs of the newest run in this directory: {paths}",
@@ -73,23 +73,23 @@ def _newest(request: ExplainRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
                 paths=shown,
             )
         )
-    others = [place for place in candidates if place not in chosen]
-    for other in others[:_NAMED]:
-        output.complain(_("also found: {path} ({kind})", path=other.path, kind=other.kind))
-    if len(others) > _NAMED:
+    other_logs = [place for place in candidates if place not in chosen]
+    for log in other_logs[:_MOST_NAMED]:
+        output.complain(_("also found: {path} ({kind})", path=log.path, kind=log.kind))
+    if len(other_logs) > _MOST_NAMED:
         output.complain(
             ngettext(
                 "{count} more log is not read",
                 "{count} more logs are not read",
-                len(others) - _NAMED,
-                count=len(others) - _NAMED,
+                len(other_logs) - _MOST_NAMED,
+                count=len(other_logs) - _MOST_NAMED,
             )
         )
     return paths, places.silent
 
 
 def verify_diagnosis(answer: Explanation, session: Session) -> Explanation:
-    """The same, with what the checks of the best diagnosis say now; of several codes, for each."""
+    """The explanation with the results of the checks of its best diagnosis; of several codes, for each."""
     if answer.answers:
         answers = tuple(verify_diagnosis(part, session) for part in answer.answers)
         best = next(part for part in answers if part.diagnoses[0] is answer.diagnoses[0])
@@ -97,9 +97,12 @@ def verify_diagnosis(answer: Explanation, session: Session) -> Explanation:
     from npudoctor.core.model import Status
     from npudoctor.runner import runner
 
-    known = {check.id for check in session.loaded.checks}
+    loaded_ids = {check.id for check in session.loaded.checks}
     selection = tuple(
-        check for diagnosis in answer.diagnoses[:1] for check in diagnosis.signature.checks if check in known
+        check
+        for diagnosis in answer.diagnoses[:1]
+        for check in diagnosis.signature.checks
+        if check in loaded_ids
     )
     if not selection:
         return replace(answer, proofs=())
@@ -118,8 +121,8 @@ def verify_diagnosis(answer: Explanation, session: Session) -> Explanation:
     return replace(answer, proofs=tuple(proofs))
 
 
-def installed_on(host: Host) -> Optional[InstalledCann]:
-    """What is installed on the machine; None when it cannot be determined."""
+def find_installed(host: Host) -> Optional[InstalledCann]:
+    """The CANN installation and the scripts that remedies name; None when it cannot be determined."""
     from npudoctor.facts.cann.installations import installs_of, set_env_script
     from npudoctor.facts.cann.nnal import scripts
     from npudoctor.facts.job.working_directory import job_user

@@ -1,4 +1,4 @@
-"""`npudoctor diff`: two snapshots side by side; the exit status says whether they are alike."""
+"""`npudoctor diff`: compare two snapshots; the exit code tells whether they are equal."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def diff(
     lang: o.Lang = None,
     config: o.ConfigFile = None,
 ) -> int:
-    """Compare two snapshots: 0 alike, 1 different, 2 when something that may differ is unknown."""
-    from npudoctor.cli.arguments.paths import writable
+    """Compare two snapshots; returns 0: equal, 1: different, 2: something that may differ is unknown."""
+    from npudoctor.cli.arguments.paths import resolve_output
     from npudoctor.cli.arguments.settings import load_settings
     from npudoctor.cli.arguments.snapshot_file import read_snapshot
     from npudoctor.cli.terminal.reports import deliver
@@ -39,7 +39,7 @@ def diff(
     if first == second == "-":
         raise UsageError(_("only one of the two can be read from standard input"))
     with closing(LocalDisk()) as disk:
-        target = writable(output, Files(disk))
+        target = resolve_output(output, Files(disk))
     sides = (read_snapshot(first, "A"), read_snapshot(second, "B"))
     comparison, names = compare(*sides), (first, second)
     deliver(

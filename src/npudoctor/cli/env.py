@@ -1,4 +1,4 @@
-"""`npudoctor env`: the export lines, for eval "$(npudoctor env)"; where there are none, a line that fails."""
+"""`npudoctor env`: print the export lines for eval "$(npudoctor env)"; on failure, a line that fails."""
 
 from __future__ import annotations
 
@@ -31,36 +31,36 @@ def env(
     config: o.ConfigFile = None,
 ) -> int:
     """Print the export lines with which the environment checks pass."""
-    from npudoctor.cli.arguments.shells import form_of
+    from npudoctor.cli.arguments.shells import choose_form
 
-    form = form_of(shell, format, caller.variables)
-    return _print(caller, form, {"python": python, "lang": lang, "config": config}, write)
+    form = choose_form(shell, format, caller.variables)
+    return _print_changes(caller, form, {"python": python, "lang": lang, "config": config}, write)
 
 
-def _print(caller: Caller, form: str, flags: dict[str, Optional[str]], write: Optional[str]) -> int:
-    """What ends otherwise than with 0 and lines makes an `eval` fail: cli/main.py."""
-    from npudoctor.cli.arguments.paths import own_file
+def _print_changes(caller: Caller, form: str, flags: dict[str, Optional[str]], write: Optional[str]) -> int:
+    """Print or write the lines; returns the exit code. On failure, cli/main.py makes an `eval` fail."""
+    from npudoctor.cli.arguments.paths import resolve_own_file
     from npudoctor.cli.session import open_session
     from npudoctor.cli.terminal import output
-    from npudoctor.cli.terminal.progress import waiting_for_programs
+    from npudoctor.cli.terminal.progress import show_waiting_programs
     from npudoctor.environment import required_changes
     from npudoctor.host import CannotTell
     from npudoctor.host.fs.files import Files
-    from npudoctor.render.environment import Inexpressible, render_changes
+    from npudoctor.render.environment import InexpressibleValue, render_changes
 
     with open_session(flags, caller) as session:
-        target = own_file(write, Files(session.host.disk), "--write")
+        target = resolve_own_file(write, Files(session.host.disk), "--write")
         try:
-            with waiting_for_programs(session.host, _("interrupted: nothing was set")):
+            with show_waiting_programs(session.host, _("interrupted: nothing was set")):
                 required = required_changes(session.host)
-            # A file, and a container, meet other variables than those of this shell.
+            # A file and a container are used with other variables than this shell's: they get all lines.
             changes = required.changes if target is None and form != "docker" else required.whole
             text = render_changes(changes, form)
-        except (CannotTell, Inexpressible) as error:
+        except (CannotTell, InexpressibleValue) as error:
             reason = error.reason if isinstance(error, CannotTell) else str(error)
             output.complain(_("the environment cannot be set: {why}", why=reason))
             return 1
-        _explain(required, form, target)
+        _print_notes(required, form, target)
         if target is None:
             output.emit(text, errors="surrogateescape")
         else:
@@ -68,17 +68,17 @@ def _print(caller: Caller, form: str, flags: dict[str, Optional[str]], write: Op
     return 0
 
 
-def _explain(required: EnvironmentChanges, form: str, target: Optional[str]) -> None:
-    """What a person should know beside the lines."""
+def _print_notes(required: EnvironmentChanges, form: str, target: Optional[str]) -> None:
+    """Print the notes for people on standard error."""
     from npudoctor.cli.terminal import output
-    from npudoctor.render.environment import SHELLS, cannot_unset, cut_by_old_slurm, eval_line
+    from npudoctor.render.environment import SHELLS, eval_line, find_cut_by_old_slurm, find_not_unsettable
 
     for note in required.notes:
         output.complain(note)
-    for name in cut_by_old_slurm(required.changes, form):
+    for name in find_cut_by_old_slurm(required.changes, form):
         text = _("{name} is too long for Slurm before 22.05, which would truncate it")
         output.complain(text.format(name=name))
-    for name in cannot_unset(required.changes, form):
+    for name in find_not_unsettable(required.changes, form):
         output.complain(_("{name} should be unset, which docker's --env-file cannot express", name=name))
     if target is None and output.is_terminal() and form in SHELLS:
         text = _("nothing is set yet; run: {line}") if required.changes else _("nothing needs to be set")

@@ -1,4 +1,4 @@
-"""`npudoctor explain`: what this failing log, or this code, means, and what to do."""
+"""`npudoctor explain`: explain a failing log or a code, and what to do."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def explain(
     lang: o.Lang = None,
     config: o.ConfigFile = None,
 ) -> int:
-    """Say what a failing log means."""
-    from npudoctor.cli.arguments.paths import format_for, writable
+    """Explain logs or codes; returns the exit code."""
+    from npudoctor.cli.arguments.paths import infer_format, resolve_output
     from npudoctor.cli.arguments.settings import load_settings
-    from npudoctor.cli.diagnosis import explain_words, installed_on, verify_diagnosis
+    from npudoctor.cli.diagnosis import explain_words, find_installed, verify_diagnosis
     from npudoctor.cli.request import ExplainRequest
     from npudoctor.cli.terminal.output import complain
     from npudoctor.cli.terminal.reports import deliver, style_for
@@ -59,27 +59,27 @@ def explain(
     from npudoctor.render.explain_text import explain_text
 
     started = time.monotonic()
-    flags = {"format": format_for(format, output), "lang": lang, "config": config}
+    flags = {"format": infer_format(format, output), "lang": lang, "config": config}
     settings = load_settings({**flags, "deadline": deadline}, caller)
     seconds = None if deadline is None else settings["deadline"]
     packed = None
     with closing(LocalDisk()) as disk:
-        target = writable(output, Files(disk))
-        if collect is not None:  # only who packs pays for loading what packs
+        target = resolve_output(output, Files(disk))
+        if collect is not None:  # imported only when it is needed: it costs start-up time
             from npudoctor.cli import bundle
 
-            packed = bundle.place(collect, Files(disk))
-    if verify or packed is not None:  # only who asks checks pays for loading what asks them
+            packed = bundle.validate_bundle_path(collect, Files(disk))
+    if verify or packed is not None:  # likewise: loads the registry and the checks
         from npudoctor.cli.session import open_session
     explanation = explain_words(ExplainRequest(tuple(logs or ()), caller.variables, started, seconds))
     if verify:
         with open_session(flags, caller) as session:
-            explanation = add_remedies(verify_diagnosis(explanation, session), installed_on(session.host))
+            explanation = add_remedies(verify_diagnosis(explanation, session), find_installed(session.host))
     else:
         explanation = add_remedies(explanation, None)
     if packed is not None:
         with open_session(flags, caller) as session:
-            bundle.collect(packed, explanation, session)
+            bundle.collect_bundle(packed, explanation, session)
         complain(_("saved the bundle to {path}", path=packed))
     deliver(
         settings["format"],

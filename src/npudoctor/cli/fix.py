@@ -1,4 +1,4 @@
-"""`npudoctor fix`: show the plan, ask, do what is proven safe, and say what is left."""
+"""`npudoctor fix`: show the plan, ask, apply the fixes that are proven safe, and report what remains."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from npudoctor.fixing.plan import FixRequest
 
 
-_OURS = ("names", "cache_server", "everything", "dry_run", "yes", "risk", "owner")
+_OWN_PARAMETERS = ("names", "cache_server", "everything", "dry_run", "yes", "risk", "owner")
 
 
 def fix(
@@ -46,16 +46,18 @@ def fix(
     from npudoctor.cli.terminal.answers import deliver_fix
 
     selection = [*(names or ()), *(["cache-server"] if cache_server else ())]
-    # The other flags are those of `check`, and mean the same.
-    flags = {name: value for name, value in caller.parameters.items() if name not in _OURS}
-    with open_session(flags, caller, _owners(owner or ())) as session:
-        request = _fix_request(session, selection, everything, dry_run=dry_run, yes=yes, risk=risk or "safe")
-        report = _carry_out(session, request)
+    # The other flags have the same meaning as with `check`.
+    flags = {name: value for name, value in caller.parameters.items() if name not in _OWN_PARAMETERS}
+    with open_session(flags, caller, _owner_uids(owner or ())) as session:
+        request = _build_request(
+            session, selection, everything, dry_run=dry_run, yes=yes, risk=risk or "safe"
+        )
+        report = _run_fix(session, request)
         deliver_fix(report, session.config["format"])
     return report.exit_code
 
 
-def _owners(names: Sequence[str]) -> frozenset[int]:
+def _owner_uids(names: Sequence[str]) -> frozenset[int]:
     """The uids of the users named by --owner; UsageError for an unknown user, or without root."""
     import os
 
@@ -71,7 +73,7 @@ def _owners(names: Sequence[str]) -> frozenset[int]:
     return frozenset(uid for uid in uids.values() if uid is not None)
 
 
-def _fix_request(
+def _build_request(
     session: Session, names: Sequence[str], everything: bool, *, dry_run: bool, yes: bool, risk: str
 ) -> FixRequest:
     from npudoctor.cli.config import UsageError, not_one_of
@@ -81,23 +83,23 @@ def _fix_request(
     if risk not in ("safe", "caution"):
         raise UsageError("--risk: " + not_one_of(risk, ("safe", "caution")))
     checks = session.loaded.checks
-    known = {name for check in checks for name in (check.id, *check.codes)}
-    known |= {row.check for row in session.loaded.broken}
-    chosen = set(session.resolve(names, known))
-    codes = {code for check in checks for code in check.codes if {check.id, code} & chosen}
-    select = {check.id for check in checks if set(check.codes) & codes} | (chosen - codes)
+    selectable = {name for check in checks for name in (check.id, *check.codes)}
+    selectable |= {row.check for row in session.loaded.broken}
+    selected = set(session.resolve(names, selectable))
+    codes = {code for check in checks for code in check.codes if {check.id, code} & selected}
+    select = {check.id for check in checks if set(check.codes) & codes} | (selected - codes)
     if everything:
         select, codes = {check.id for check in checks} | {row.check for row in session.loaded.broken}, set()
     return FixRequest(tuple(sorted(select)), frozenset(codes), dry_run, yes, Risk[risk.upper()], everything)
 
 
-def _carry_out(session: Session, request: FixRequest) -> FixReport:
+def _run_fix(session: Session, request: FixRequest) -> FixReport:
     import os
     import time
 
-    from npudoctor.cli.terminal.answers import confirm, show
+    from npudoctor.cli.terminal.answers import confirm, show_plan
     from npudoctor.cli.terminal.output import complain
-    from npudoctor.cli.terminal.signals import Stopped
+    from npudoctor.cli.terminal.signals import StoppedBySignal
     from npudoctor.core.frozen import replace
     from npudoctor.core.model import Report
     from npudoctor.fixing.engine import FixContext, fix
@@ -105,21 +107,25 @@ def _carry_out(session: Session, request: FixRequest) -> FixReport:
 
     settings = replace(session.settings(), select=request.select, scope="all", profile="full")
 
-    def look() -> Report:
+    def run_checks() -> Report:
         return runner.run(
-            session.loaded, session.host.fresh_copy(), settings, time.monotonic() + settings.deadline
+            # A fresh host each time: what was read before a fix must not be used after it.
+            session.loaded,
+            session.host.fresh_copy(),
+            settings,
+            time.monotonic() + settings.deadline,
         )
 
-    begun: list[str] = []
-    context = FixContext(look, session.host.fresh_copy, confirm, begun.append)
+    begun_steps: list[str] = []
+    context = FixContext(run_checks, session.host.fresh_copy, confirm, begun_steps.append)
     try:
-        # A run that only shows has the plan as its result.
-        return fix(request, context, lambda items: None if request.only_shows else show(items))
-    except Stopped:
+        # A dry run prints the plan as its result, and not twice.
+        return fix(request, context, lambda items: None if request.only_shows else show_plan(items))
+    except StoppedBySignal:
         if os.isatty(2):
             nothing = _("interrupted: nothing was changed")
             more = _(
                 "interrupted: `npudoctor history` shows what was done; run the same command again to finish"
             )
-            complain(more if any(name.startswith("before ") for name in begun) else nothing)
+            complain(more if any(name.startswith("before ") for name in begun_steps) else nothing)
         raise

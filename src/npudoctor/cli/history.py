@@ -1,4 +1,4 @@
-"""`npudoctor history`: what earlier runs of `fix` and `undo` did, a line for each; all of one by its name."""
+"""`npudoctor history`: list earlier runs of `fix` and `undo`, or show everything that one run did."""
 
 from __future__ import annotations
 
@@ -23,35 +23,36 @@ def history(
     lang: o.Lang = None,
     config: o.ConfigFile = None,
 ) -> int:
-    """Show what earlier runs did, and what of it can be undone."""
+    """List earlier runs, or show one run and what of it can be undone."""
     from npudoctor.cli.arguments.settings import load_settings
-    from npudoctor.cli.own_records import own_machine, own_runs, run_named
+    from npudoctor.cli.own_records import find_run, list_own_runs, open_own_machine
     from npudoctor.cli.terminal import output
     from npudoctor.cli.terminal.reports import deliver, style_for
     from npudoctor.render.history import history_object, history_text, run_text
 
     settings = load_settings({"format": format, "lang": lang, "config": config}, caller)
-    count = _count(number)
-    with own_machine(caller) as host:
-        runs = own_runs(host)
+    count = _parse_count(number)
+    with open_own_machine(caller) as host:
+        runs = list_own_runs(host)
     if run is not None:
-        chosen = run_named(runs, run)
+        chosen = find_run(runs, run)
         deliver(settings["format"], lambda: history_object([chosen]), lambda: run_text(chosen))
         return 0
     shown = runs[:count]
-    style_for(None)  # so wide are its lines
+    style_for(None)  # sets the width of the lines
     deliver(settings["format"], lambda: history_object(shown), lambda: history_text(shown))
     if shown and settings["format"] == "text" and output.is_terminal():
         output.complain(_("details of one run: {command}", command="npudoctor history RUN"))
     return 0
 
 
-def _count(number: Optional[str]) -> Optional[int]:
-    """How many runs are shown; None for all."""
+def _parse_count(number: Optional[str]) -> Optional[int]:
+    """The number of runs to show; None for all. Raises UsageError when it is not a positive whole number."""
     from npudoctor.cli.config import UsageError
 
     if number is None:
         return None
+    # isdigit() alone accepts superscripts, which int() rejects.
     if not (number.isascii() and number.isdigit() and len(number) < 10 and int(number)):
         raise UsageError(_("-n: {value!r} is not a positive whole number", value=number))
     return int(number)

@@ -1,4 +1,4 @@
-"""`npudoctor list`: all checks, their codes, and what could not be loaded; or the tables they use."""
+"""`npudoctor list`: list all checks, their codes, and those that could not be loaded; or the tables."""
 
 from __future__ import annotations
 

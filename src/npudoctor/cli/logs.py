@@ -1,4 +1,4 @@
-"""What logs mean: the scan and the judgement of what was found, and a word on all that was not read."""
+"""Explains logs: scans them, ranks the causes, and reports all input that was not read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from npudoctor.cli.request import ExplainRequest, read_rows
 from npudoctor.cli.terminal import output
-from npudoctor.cli.terminal.progress import LogProgress, stream_waiting
+from npudoctor.cli.terminal.progress import LogProgress, show_stream_progress
 from npudoctor.core.frozen import replace
 from npudoctor.core.messages import _, ngettext
 from npudoctor.explain.answer import Explanation, make_explanation
@@ -21,16 +21,16 @@ from npudoctor.explain.reading.walk import ENTRIES, LogWalk
 from npudoctor.explain.scanning.evidence import Evidence
 from npudoctor.explain.signatures.prepared import prepare_table
 
-_SHOWN = 20  # lines on standard error about what was not read
+_MOST_SHOWN = 20  # lines on standard error about input that was not read
 
 
-def about_logs(inputs: Inputs, request: ExplainRequest) -> Explanation:
-    """What all of the logs say together; what of them was not read is reported on stderr."""
+def explain_logs(inputs: Inputs, request: ExplainRequest) -> Explanation:
+    """The explanation of all logs together; input that was not read is reported on standard error."""
     engine = make_engine_for_table(read_rows(prepare_table, request.variables))
     walk = inputs.walk
     for number, log in enumerate(walk.logs):
         begin = request.begins.get(log.identity, 0) if log.identity else 0
-        if 0 < begin <= log.size:  # one that is shorter now was written from its start
+        if 0 < begin <= log.size:  # a file that is shorter now was truncated, and written from its start
             walk.logs[number] = replace(log, begin=begin)
     with LogProgress() as progress:
         evidence = engine.scan_logs(walk.logs, progress=progress.show, until=inputs.until)
@@ -48,7 +48,7 @@ def about_logs(inputs: Inputs, request: ExplainRequest) -> Explanation:
 
 
 def _list_unread(walk: LogWalk) -> Iterator[tuple[str, str]]:
-    """What was too much to be looked at or read."""
+    """Yield a placeholder path and the reason for files and entries beyond the limits."""
     if walk.older:
         yield (
             "...",
@@ -71,8 +71,8 @@ def _list_unread(walk: LogWalk) -> Iterator[tuple[str, str]]:
 
 
 def _read_once(engine: Engine, path: str, inputs: Inputs, request: ExplainRequest) -> Evidence:
-    """What a pipe says."""
-    # A pipe may take as long as it likes, unless --deadline was given.
+    """Scan a pipe, or standard input for "-"; it can be read only once."""
+    # The program at the other end may take any time, unless --deadline was given.
     until = math.inf if path == "-" and request.seconds is None else inputs.until
     try:
         source = open_standard_input(until) if path == "-" else open_source(path, until)
@@ -80,19 +80,19 @@ def _read_once(engine: Engine, path: str, inputs: Inputs, request: ExplainReques
         return unread_evidence(path, str(why))
     name = _("standard input") if path == "-" else path
     try:
-        with stream_waiting(name, lambda: source.bytes):
+        with show_stream_progress(name, lambda: source.bytes):
             return engine.scan_source(source, until)
     finally:
         source.close()
 
 
 def _report_unread(walk: LogWalk, evidence: list[Evidence], unread: list[tuple[str, str]]) -> None:
-    """One line for each input that was not read, or not to its end; of very many, for the first."""
+    """Report each input that was not read, or not to its end; at most _MOST_SHOWN lines."""
     lines = [f"{path}: {why}" for path, why in (*unread, *walk.notes)]
-    for line in lines[:_SHOWN]:
+    for line in lines[:_MOST_SHOWN]:
         output.complain(line)
-    if len(lines) > _SHOWN:
-        output.complain(_("and {count} more lines like these", count=len(lines) - _SHOWN))
+    if len(lines) > _MOST_SHOWN:
+        output.complain(_("and {count} more lines like these", count=len(lines) - _MOST_SHOWN))
     binary = [*walk.left_out, *(log.path for log in evidence if log.is_binary)]
     if binary:
         output.complain(

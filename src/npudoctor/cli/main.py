@@ -1,4 +1,4 @@
-"""Runs one command line: language, command, and for every way it may end one exit status."""
+"""Runs one command line: sets the language, calls the command, and turns every ending into an exit code."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from collections.abc import Sequence
 from typing import Callable
 
 from npudoctor.cli.arguments.table import read_line
-from npudoctor.cli.caller import Caller, call, exit_now
+from npudoctor.cli.caller import Caller, call_command, exit_now
 from npudoctor.cli.terminal import output, signals
 from npudoctor.core import messages, threads
 
 BUG = 70  # EX_SOFTWARE
 LOST = 74  # EX_IOERR
-# These statuses leave standard output empty: usage and configuration errors, and what could not be written.
+# With these exit codes standard output stays empty: usage errors, and output that could not be written.
 _EMPTY = (64, LOST)
-_NOT_EVALUATED = ("--f", "--w")  # --format and --write: no shell evaluates what is printed then
+_NOT_EVALUATED = ("--f", "--w")  # --format and --write, also abbreviated: their output is not for `eval`
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def run(argv: list[str]) -> int:
-    """Run the command line; returns the exit status."""
-    gc.disable()  # a run is short: looking for garbage while modules load costs more than the garbage
+    """Run the command line; returns the exit code."""
+    gc.disable()  # a run is short: garbage collection while modules are loaded costs more than it saves
+    # First of all: the next file that is opened would get the number of a closed standard stream.
     output.fill_closed_streams()
-    status = _exit_status(lambda: _invoke(argv), argv)
+    status = _run_to_status(lambda: _run_command(argv), argv)
     _fail_evaluation(argv, status)
     signals.restore_handlers()
     if threads.any_left():
@@ -34,11 +35,11 @@ def run(argv: list[str]) -> int:
     return status
 
 
-def _invoke(argv: list[str]) -> int:
+def _run_command(argv: list[str]) -> int:
     signals.install_handlers()
-    # One without a name ("=x") nobody can ask for, and Python can hand it to no program.
+    # A variable without a name ("=x") cannot be used, and Python cannot pass it to a program.
     variables = {name: value for name, value in os.environ.items() if name}
-    # The value of --lang is looked for before typer is asked, as its help is translated when it is built.
+    # --lang is searched before typer parses the line, as the help texts are translated when it is built.
     value = ""
     for word, following in zip(argv, [*argv[1:], ""]):
         if word == "--":
@@ -47,48 +48,49 @@ def _invoke(argv: list[str]) -> int:
             value = following
         elif word.startswith("--lang="):
             value = word.partition("=")[2]
-    known = value[:2].lower() in messages.LANGUAGES  # else refused in the caller's own
-    caller = Caller(variables, messages.language_of({"NPUDOCTOR_LANG": value}) if known else None)
+    is_known = value[:2].lower() in messages.LANGUAGES  # else the error is in the caller's language
+    caller = Caller(variables, messages.language_of({"NPUDOCTOR_LANG": value}) if is_known else None)
     language = caller.language or messages.language_of(caller.variables)
     messages.activate(language)
     line = read_line(argv)
     if line is not None:
-        return call(*line, caller) or 0
-    if language != "en":  # click's own sentences are in our catalogue
+        return call_command(*line, caller) or 0
+    if language != "en":  # click looks up its own messages by gettext, and they are in our catalogue
         import gettext
 
+        # gettext prefers LANGUAGE to LANG; click calls gettext without a language.
         os.environ["LANGUAGE"] = messages.LANGUAGES[language]
         gettext.bindtextdomain("npudoctor", messages.catalogues())
         gettext.textdomain("npudoctor")
-    from npudoctor.cli.app import command_line
+    from npudoctor.cli.app import build_command_line
 
-    # Not .main(): it would turn a broken pipe into status 1, which means "not ready".
-    command = command_line(argv)
+    # Not command.main(): it turns a broken pipe into exit code 1, which means "not ready".
+    command = build_command_line(argv)
     with command.make_context("npudoctor", list(argv), obj=caller) as context:
         return int(command.invoke(context) or 0)
 
 
-def _exit_status(work: Callable[[], int], argv: Sequence[str] = ()) -> int:
-    """Do the work; the exit status of every way in which it may end."""
+def _run_to_status(work: Callable[[], int], argv: Sequence[str] = ()) -> int:
+    """Do the work; returns an exit code for every way in which it may end."""
     try:
         try:
             status = work()
-        except (output.Lost, OSError):
+        except (output.OutputLost, OSError):
             raise
         except Exception as error:
-            signal = signals.signal_behind(error)
+            signal = signals.find_signal(error)
             if signal is not None:
                 raise signal from None
             status = _report_error(error)
         if status == 0:
-            output.emit("")  # typer itself wrote the help: flushing shows whether it arrived
-    except signals.Stopped as stopped:
+            output.emit("")  # typer printed the help itself: flushing shows whether it was written
+    except signals.StoppedBySignal as stopped:
         _fail_evaluation(argv, stopped.status)
         exit_now(stopped.status)
-    except output.Lost as lost:
+    except output.OutputLost as lost:
         status = _report_lost(str(lost))
     except OSError as error:
-        if error.errno in _NO_ROOM:  # to load what we are made of, or to open what is to be looked at
+        if error.errno in _NO_ROOM:  # no descriptor or memory to import a module or to open a file
             output.complain(messages.strerror(error.errno))
             return BUG
         status = _report_lost(messages.strerror(error.errno))
@@ -97,11 +99,11 @@ def _exit_status(work: Callable[[], int], argv: Sequence[str] = ()) -> int:
 
 def _report_error(error: Exception) -> int:
     try:
-        from npudoctor.cli.terminal.refusals import refusal
-    except Exception:  # not even typer is here; Python's own status 1 would mean "not ready"
+        from npudoctor.cli.terminal.refusals import explain_refusal
+    except Exception:  # typer cannot be imported; Python's exit code 1 would mean "not ready"
         output.complain(f"{type(error).__name__}: {error}")
         return BUG
-    status, line = refusal(error)
+    status, line = explain_refusal(error)
     if line is not None:
         output.complain(line)
     return status
@@ -114,11 +116,12 @@ def _report_lost(why: str) -> int:
 
 
 def _fail_evaluation(argv: Sequence[str], status: int) -> None:
-    """Print what makes `eval "$(npudoctor env)"` fail where `env` ended without its lines."""
+    """Print `false` for `eval "$(npudoctor env)"` when `env` ended without its lines."""
     if argv[:1] != ["env"] or status in (0, *_EMPTY) or output.was_emitted():
         return
     if not any(word.startswith(_NOT_EVALUATED) for word in argv):
         from npudoctor.render.environment import FALSE
 
-        with contextlib.suppress(output.Lost):
+        # When this cannot be written either, nothing more can be done.
+        with contextlib.suppress(output.OutputLost):
             output.emit(FALSE)

@@ -1,4 +1,4 @@
-"""This machine with the caller's own journal, for commands that ask no check."""
+"""Opens this machine and the caller's journal, for commands that run no check."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def own_machine(caller: Caller) -> Iterator[Host]:
-    """A host; what it started is ended with it."""
+def open_own_machine(caller: Caller) -> Iterator[Host]:
+    """A context with a Host; processes that it started are ended with the context."""
     from npudoctor.host import Host, Options
 
     signals.keep_child_statuses()
@@ -28,8 +28,8 @@ def own_machine(caller: Caller) -> Iterator[Host]:
         host.close()
 
 
-def own_runs(host: Host) -> list[FixRun]:
-    """The runs of this user, the newest first; a journal that cannot be believed is named on stderr."""
+def list_own_runs(host: Host) -> list[FixRun]:
+    """The runs of this user, newest first; warns on standard error about a journal that is not trusted."""
     from npudoctor.cli.terminal import output
     from npudoctor.fixing.history import runs_of
 
@@ -39,8 +39,8 @@ def own_runs(host: Host) -> list[FixRun]:
     return runs
 
 
-def run_named(runs: Sequence[FixRun], name: str) -> FixRun:
-    """The run of this name, or of which it is the beginning; UsageError for no such run, or several."""
+def find_run(runs: Sequence[FixRun], name: str) -> FixRun:
+    """The run whose name starts with `name`; raises UsageError for none or several."""
     from npudoctor.cli.config import UsageError, suggestion
     from npudoctor.fixing.undoing import find_runs
 
@@ -50,5 +50,5 @@ def run_named(runs: Sequence[FixRun], name: str) -> FixRun:
     if matches:
         names = ", ".join(run.name for run in matches[:5])
         raise UsageError(_("{name} matches several runs: {names}", name=name, names=names))
-    near = suggestion(name, {run.name for run in runs}) or _("; see `npudoctor history`")
-    raise UsageError(_("no such run: {name}{suggestion}", name=name, suggestion=near))
+    hint = suggestion(name, {run.name for run in runs}) or _("; see `npudoctor history`")
+    raise UsageError(_("no such run: {name}{suggestion}", name=name, suggestion=hint))

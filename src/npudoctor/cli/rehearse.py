@@ -1,4 +1,4 @@
-"""`npudoctor rehearse`: a sick machine to look at; nothing of the real one is touched."""
+"""`npudoctor rehearse`: try npudoctor on a simulated faulty machine; the real one is not changed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from npudoctor.cli.caller import Caller
     from npudoctor.rehearsal.fault import Fault
 
-LACKING = 2
+# The exit code of npudoctor for "undetermined": nothing was shown to be right or wrong.
+CANNOT_REHEARSE = 2
 
 
 def rehearse(
@@ -28,21 +29,21 @@ def rehearse(
     format: o.Format = None,
     lang: o.Lang = None,
 ) -> int:
-    """Build a sick machine, check it, fix it, and check it again."""
+    """Build a faulty machine, check it, fix it, and check it again."""
     from npudoctor.cli.arguments.settings import load_settings
     from npudoctor.cli.config import UsageError
 
     config = load_settings({"format": format, "lang": lang}, caller)
     if listing:
-        return _list(config["format"])
+        return _list_faults(config["format"])
     if config["format"] != "text":
         raise UsageError(_("--format works only with --list; for check, put it after --"))
     if any(word.startswith("--o") for word in options or ()):
         raise UsageError(_("--output would write inside the sandbox: redirect standard output instead"))
-    return _perform(_fault(name), options or ())
+    return _rehearse_fault(_find_fault(name), options or ())
 
 
-def _fault(name: Optional[str]) -> Fault:
+def _find_fault(name: Optional[str]) -> Fault:
     from npudoctor.cli.config import UsageError, suggestion
     from npudoctor.rehearsal.faults import FAULTS
 
@@ -51,15 +52,15 @@ def _fault(name: Optional[str]) -> Fault:
     for fault in FAULTS.values():
         if name in (fault.name, fault.code):
             return fault
-    known = {known for fault in FAULTS.values() for known in (fault.name, fault.code)}
-    raise UsageError(_("no such fault: {name}{suggestion}", name=name, suggestion=suggestion(name, known)))
+    names = {names for fault in FAULTS.values() for names in (fault.name, fault.code)}
+    raise UsageError(_("no such fault: {name}{suggestion}", name=name, suggestion=suggestion(name, names)))
 
 
-def _perform(fault: Fault, options: Sequence[str]) -> int:
+def _rehearse_fault(fault: Fault, options: Sequence[str]) -> int:
     from npudoctor.cli.terminal import output
     from npudoctor.cli.terminal.reports import style_at
-    from npudoctor.rehearsal.namespaces import Lacking, name_kinds
-    from npudoctor.rehearsal.play import Voice
+    from npudoctor.rehearsal.namespaces import CannotRehearse, list_kinds
+    from npudoctor.rehearsal.play import RehearsalOutput
     from npudoctor.rehearsal.play import rehearse as play
     from npudoctor.render.columns import paragraph
 
@@ -70,25 +71,25 @@ def _perform(fault: Fault, options: Sequence[str]) -> int:
     def report(text: str) -> None:
         output.emit(text, output.terminal_encoding())
 
-    style_at(2)  # so wide are its lines
+    style_at(2)  # sets the width of the lines
     kind = _("real fault") if fault.real else _("simulated files and tools")
     say(f"{fault.name}: {fault.title}")
     say(
         _(
             "{kind} in private namespaces ({names}); this machine is not changed",
             kind=kind,
-            names=name_kinds(),
+            names=list_kinds(),
         )
     )
     try:
-        return play(fault, options, Voice(say, report, _terminal()))
-    except Lacking as error:
+        return play(fault, options, RehearsalOutput(say, report, _terminal_variables()))
+    except CannotRehearse as error:
         output.complain(_("cannot rehearse {fault}: {why}", fault=fault.name, why=error))
-        return LACKING
+        return CANNOT_REHEARSE
 
 
-def _terminal() -> Optional[dict[str, str]]:
-    """What the doctor in the private machine is told of the terminal that this one has."""
+def _terminal_variables() -> Optional[dict[str, str]]:
+    """The variables that tell the npudoctor in the sandbox about this terminal; None when it is none."""
     from npudoctor.cli.terminal import output
     from npudoctor.cli.terminal.reports import color_variables
 
@@ -97,7 +98,7 @@ def _terminal() -> Optional[dict[str, str]]:
     return color_variables(os.environ)
 
 
-def _list(format: str) -> int:
+def _list_faults(format: str) -> int:
     from npudoctor.cli.terminal.reports import deliver
     from npudoctor.rehearsal.faults import FAULTS
     from npudoctor.render.rehearsals import rehearsals_object, rehearsals_text

@@ -1,4 +1,4 @@
-"""What `explain` is asked, and the rows of ours and of the site from which it answers."""
+"""The request of `explain`, and the tables of npudoctor and of the site for its answer."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ExplainRequest:
-    """The words of the command, the variables, and when it began. `seconds`: how long it may take, None for
-    the default; `since`: only what was written since then is read; `begins`: of files, by what they are, the
-    place from which on."""
+    """The input of `explain`. `words`: logs, directories or codes; `started`: on the monotonic clock.
+
+    `seconds`: the time limit, None for the default; `since`: seconds since the epoch, older logs are ignored;
+    None: all are read; `begins`: by device and inode of a file, the offset at which to start.
+    """
 
     words: tuple[str, ...]
     variables: Mapping[str, str]
@@ -36,7 +38,7 @@ class ExplainRequest:
 def read_rows(
     prepare: Callable[[Knowledge], tuple[T, Sequence[BrokenEntry]]], variables: Mapping[str, str]
 ) -> T:
-    """What is made of our rows and the site's; on stderr those of the site that cannot be used."""
+    """The table that `prepare` makes of our rows and the site's; warns about invalid rows of the site."""
     with closing(LocalDisk()) as disk:
         rows, broken = prepare(Knowledge(knowledge_directory(variables), Files(disk).why_remote))
     for row in broken:

@@ -1,4 +1,4 @@
-"""`npudoctor run`: check, set the environment, start the job; its exit status is the job's."""
+"""`npudoctor run`: check, set the environment, start the job; exits with the job's exit code."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from npudoctor.core import messages
 from npudoctor.core.errors import is_out_of_memory
 from npudoctor.core.frozen import replace
 from npudoctor.core.messages import _, strerror
-from npudoctor.launch.preflight import Preflight, from_json
+from npudoctor.launch.preflight import Preflight, preflight_from_json
 
 if TYPE_CHECKING:
     from npudoctor.cli.arguments import options as o
     from npudoctor.launch.inherited import InheritedState
 
-FAILED = 125
+FAILED = 125  # as env, timeout and docker run: the tool itself failed, and not the command
 UNDETERMINED, NOT_READY = "undetermined", "not_ready"
 
 
@@ -46,76 +46,83 @@ def run(
     verbose: o.Verbose = 0,
     quiet: o.Silent = False,
 ) -> int:
-    """Start a job on a node that was judged right before."""
+    """Check the node, then start the job; returns only when the job was not started."""
     if verbose and quiet:
         raise UsageError(_("-v and -q cannot be used together"))
     if not command:
         raise UsageError(_("the command to start is missing: npudoctor run [OPTIONS] [--] COMMAND..."))
-    # Only now is it known which words were ours: a --lang among the job's words is the job's.
+    # main.py took any --lang of the line; only now are our own options known: one of the job's words is not
+    # ours.
     caller = replace(caller, language=lang and messages.language_of({"NPUDOCTOR_LANG": lang}))
     messages.activate(caller.language or messages.language_of(caller.variables))
     try:
-        return _run(caller.parameters, caller, command)
+        return _check_and_run(caller.parameters, caller, command)
     except UsageError:
         raise
-    except OSError as error:  # such as EAGAIN of fork, at the limit of processes
+    except OSError as error:  # such as EAGAIN of fork, at ulimit -u
         complain(_("the job could not be started: {why}", why=strerror(error.errno)))
         return FAILED
     except Exception as error:
-        # The job's statuses are its own: a failure of ours is never one of them, nor a traceback.
-        complain(_out_of_memory() if is_out_of_memory(error) else _bug(f"{type(error).__name__}: {error}"))
+        # 125 and one line, no traceback: any other exit code could be the job's own.
+        complain(
+            _out_of_memory_text()
+            if is_out_of_memory(error)
+            else _bug_text(f"{type(error).__name__}: {error}")
+        )
         return FAILED
 
 
-def _run(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> int:
+def _check_and_run(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> int:
     from npudoctor.cli.afterwards import JobStart, explain_failure
     from npudoctor.launch.inherited import InheritedState
-    from npudoctor.launch.sharing import withdraw
+    from npudoctor.launch.sharing import withdraw_answer
 
-    inherited = InheritedState.now()
-    answer = _answer(flags, caller, command)
+    inherited = InheritedState.capture()
+    answer = _ask_preflight(flags, caller, command)
     if answer is None:
         return FAILED
-    if not _report(answer, flags):
-        withdraw(answer)
+    if not _report_preflight(answer, flags):
+        withdraw_answer(answer)
         return FAILED
-    beginning = JobStart.now()
+    beginning = JobStart.capture()
     try:
         status = _run_job(answer, caller, command, inherited)
     finally:
-        withdraw(answer)
+        withdraw_answer(answer)
     text = None if answer.borrowed else explain_failure(status, beginning, caller.variables)
     if text:
         write_stderr(text)
     return exit_now(status)
 
 
-def _answer(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> Optional[Preflight]:
-    """What the check says; None where it could not be made, and nobody insists."""
+def _ask_preflight(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> Optional[Preflight]:
+    """Run the check in a child; returns None when it failed and --force was not given."""
     from npudoctor.launch.child import run_in_child
 
     def work() -> dict[str, Any]:
-        from npudoctor.cli.preflight import preflight  # with all that checks need: never loaded in the parent
+        from npudoctor.cli.preflight import (
+            run_preflight,  # imported in the child only: the parent stays small
+        )
 
-        return preflight(flags, caller, command, flags["verbose"], os.getppid())
+        return run_preflight(flags, caller, command, flags["verbose"], os.getppid())
 
     answer = run_in_child(work) or {}
     messages.activate(answer.get("language", messages.language()))
     if "refused" in answer:
         raise UsageError(answer["refused"])
     if "answer" in answer:
-        return from_json(answer["answer"])
+        return preflight_from_json(answer["answer"])
     if "failed" in answer:
-        complain(_out_of_memory() if answer["memory"] else _bug(answer["failed"]))
+        complain(_out_of_memory_text() if answer["memory"] else _bug_text(answer["failed"]))
     else:
         complain(_("the check ended without a result"))
     return Preflight(UNDETERMINED, "") if flags["force"] else None
 
 
-def _report(answer: Preflight, flags: Mapping[str, Any]) -> bool:
-    """Print what the check found; whether the job is to be started."""
-    refused = answer.verdict == NOT_READY and not flags["force"]
-    first = not answer.borrowed  # the other ranks need not repeat what the first one printed
+def _report_preflight(answer: Preflight, flags: Mapping[str, Any]) -> bool:
+    """Print the result of the check; returns whether to start the job."""
+    is_refused = answer.verdict == NOT_READY and not flags["force"]
+    is_first_rank = not answer.borrowed  # the other ranks do not repeat the text
     if flags["verbose"]:
         write_stderr(answer.text)
         unset = {name for name, value in answer.changes.items() if value is None}
@@ -125,34 +132,34 @@ def _report(answer: Preflight, flags: Mapping[str, Any]) -> bool:
         ):
             if names:
                 complain(text.format(names=", ".join(sorted(names))))
-    elif answer.verdict == NOT_READY and first and not flags["quiet"]:
+    elif answer.verdict == NOT_READY and is_first_rank and not flags["quiet"]:
         write_stderr(answer.text)
-    if first and (flags["verbose"] or (answer.changes and not flags["quiet"])):
+    if is_first_rank and (flags["verbose"] or (answer.changes and not flags["quiet"])):
         for note in answer.notes:
             complain(note)
-    if refused:
+    if is_refused:
         complain(_("{verdict}; the job was not started (--force starts it anyway)", verdict=answer.line))
     elif answer.verdict == NOT_READY:
         complain(_("{verdict}; the job is started anyway", verdict=answer.line))
-    elif answer.verdict == UNDETERMINED and answer.line and first:
+    elif answer.verdict == UNDETERMINED and answer.line and is_first_rank:
         complain(_("{verdict}; the job is started", verdict=answer.line))
-    return not refused
+    return not is_refused
 
 
 def _run_job(answer: Preflight, caller: Caller, command: Sequence[str], inherited: InheritedState) -> int:
-    """Start the job and wait for it to end; its exit status, or the one for why it was not started."""
+    """Start the job and wait for its end; returns its exit code, or 126 or 127 when it cannot be started."""
     from npudoctor.launch.inherited import original_variables, release_descriptors
     from npudoctor.launch.program import CannotStart
     from npudoctor.launch.starting import start_job
     from npudoctor.launch.watching import JobWatch
     from npudoctor.launch.witness import Witness
 
-    inherited.hold()
+    inherited.block_signals()
     witness = Witness(command)
     try:
         job = start_job(command, answer.apply(original_variables(caller.variables)), inherited)
         release_descriptors()
-        return JobWatch(job, witness).status()
+        return JobWatch(job, witness).wait_for_end()
     except CannotStart as error:
         complain(error.reason)
         return error.status
@@ -160,9 +167,9 @@ def _run_job(answer: Preflight, caller: Caller, command: Sequence[str], inherite
         witness.close()
 
 
-def _bug(error: str) -> str:
+def _bug_text(error: str) -> str:
     return _("this is a bug in npudoctor: {error}", error=error)
 
 
-def _out_of_memory() -> str:
+def _out_of_memory_text() -> str:
     return _("out of memory: the limit (ulimit -v, or the container) is too low")

@@ -28,12 +28,16 @@ def schema(
     from npudoctor.cli.terminal import output
 
     load_settings({"lang": lang}, caller)
-    known = set(DOCUMENTS)
-    if document not in known:
+    documents = set(DOCUMENTS)
+    if document not in documents:
         raise UsageError(
-            _("no such document: {name}{suggestion}", name=document, suggestion=suggestion(document, known))
+            _(
+                "no such document: {name}{suggestion}",
+                name=document,
+                suggestion=suggestion(document, documents),
+            )
         )
-    # As all our files: what reads those of any package loads archives, paths and random numbers.
+    # Not by importlib.resources, which imports zipfile, pathlib and random.
     path = os.path.join(os.path.dirname(render.__file__), "schemas", f"{document}-1.json")
     with open(path, encoding="utf-8") as file:
         output.emit(file.read())

@@ -1,4 +1,5 @@
-"""What commands that ask checks share: settings read, machine opened, checks loaded, names understood."""
+"""The session of commands that run checks: reads settings, opens the machine, loads checks, resolves
+names."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Optional
 
-from npudoctor.cli.arguments.settings import knowledge_directory, speak_and_warn
+from npudoctor.cli.arguments.settings import knowledge_directory, set_language_and_warn
 from npudoctor.cli.caller import Caller
-from npudoctor.cli.config import Config, UsageError, load, suggestion
+from npudoctor.cli.config import Config, UsageError, load_config, suggestion
 from npudoctor.cli.terminal import output, signals
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
@@ -22,17 +23,18 @@ from npudoctor.host.records import Records
 from npudoctor.host.users.identity import current_identity
 from npudoctor.registry import registry
 from npudoctor.registry.collector import LoadedChecks
-from npudoctor.runner.runner import DEEP, LIKE, Settings
+from npudoctor.runner.runner import DEEP, LIKE_SNAPSHOT, Settings
 
-DEEP_SECONDS = 300.0  # the default deadline where the frameworks are imported
+DEEP_SECONDS = 300.0  # the default deadline with deep checks, which import the frameworks
 DEEP_NAMES = (DEEP, "framework-imports", "framework-selftest")
 Flags = Mapping[str, object]  # the parameters of a command
-LOADING = 0.4  # the part of the deadline that loading drop-ins may take
+LOADING = 0.4  # the part of the deadline for loading drop-ins and plug-ins
 
 
 @dataclass(frozen=True)
 class Session:
-    """One run's settings, machine and checks. `until` is its deadline on the steady clock."""
+    """The settings, machine and checks of a run. `until`: its deadline on the monotonic clock; `deadline`: in
+    seconds, without the time for the output."""
 
     config: Config
     host: Host
@@ -41,24 +43,24 @@ class Session:
     deadline: float
 
     def settings(self, names: Sequence[str] = ()) -> Settings:
-        """How the runner is to ask; UsageError when a selected or ignored name is unknown."""
+        """The settings for the runner; raises UsageError when a selected or ignored name is unknown."""
         config = self.config
         select = tuple(self.resolve(names, self.loaded.names()))
-        # --expect is answered too, whatever else is selected.
+        # --expect and --like ask a question of their own, which must be answered besides the selection.
         if select and config.origin.get("expect") == "--expect" and config["expect"][:3] in ("npu", "gpu"):
             select += ("accelerator",)
-        if select and self.host.options.like is not None:  # and so is --like
-            select += (LIKE,)
-        known = {name for check in self.loaded.checks for name in (check.id, *check.codes)}
+        if select and self.host.options.like is not None:
+            select += (LIKE_SNAPSHOT,)
+        ignorable = {name for check in self.loaded.checks for name in (check.id, *check.codes)}
         watch = None
-        if os.isatty(2):  # what shows how far the checks are is loaded for no one else
+        if os.isatty(2):  # the progress line is imported only when it can be shown
             from npudoctor.cli.terminal import progress
 
-            watch = progress.watch
+            watch = progress.watch_checks
         ignored = {}
         for name, reason in config.ignore.items():
-            # A code of a check that could not be loaded ignores nothing.
-            (resolved,) = self.resolve([name], known, config.origin[f"ignore {name}"])
+            # A code of a check that could not be loaded resolves to that check, and ignores nothing.
+            (resolved,) = self.resolve([name], ignorable, config.origin[f"ignore {name}"])
             ignored[name if "." in name else resolved] = reason
         return Settings(
             select=select,
@@ -66,7 +68,7 @@ class Session:
             scope=config["scope"],
             profile=config["profile"],
             fail_on=Severity[config["fail_on"].upper()],
-            # What is waited for by order is no delay.
+            # The time of --wait comes on top, as the user asked for it.
             timeout=config["timeout"] + config["wait"],
             deadline=self.deadline + config["wait"],
             explain=self._explain,
@@ -74,42 +76,46 @@ class Session:
         )
 
     def _explain(self, rows: Sequence[Result]) -> Sequence[Result]:
-        """What deep checks saw, as `explain` understands it; apart, as the runner asks it only then."""
+        """Add to the findings of deep checks what `explain` makes of their output; called only when
+        needed."""
         from npudoctor.explain.findings import explain_findings
 
         codes = {check.id: tuple(check.codes) for check in self.loaded.checks}
         return explain_findings(rows, self.host.knowledge, codes)
 
-    def resolve(self, names: Iterable[str], known: set[str], named: str = "") -> Iterator[str]:
-        """The names that are known; a code of a check that could not be loaded means that check."""
+    def resolve(self, names: Iterable[str], allowed: set[str], origin: str = "") -> Iterator[str]:
+        """Yield the names in `known`, and for a name of a check that could not be loaded that check's id.
+
+        `named`: the option or file, for the UsageError about an unknown name.
+        """
         for name in names:
-            if name in known:
+            if name in allowed:
                 yield name
                 continue
-            broken = self.loaded.not_loaded(name)
+            broken = self.loaded.find_broken(name)
             if broken is not None:
                 yield broken.check
                 continue
-            kind = self.loaded.kind(name)
-            if kind:
-                raise UsageError(f"{named}: {kind}" if named else kind)
-            near = self.loaded.unread() + suggestion(name, known)
+            reason = self.loaded.explain_group_or_tag(name)
+            if reason:
+                raise UsageError(f"{origin}: {reason}" if origin else reason)
+            hint = self.loaded.not_loaded_hint() + suggestion(name, allowed)
             text = (
                 _(
                     "{option}: no such check or code: {name}{suggestion}",
-                    option=named,
+                    option=origin,
                     name=name,
-                    suggestion=near,
+                    suggestion=hint,
                 )
-                if named
-                else _("no such check, group, tag or code: {name}{suggestion}", name=name, suggestion=near)
+                if origin
+                else _("no such check, group, tag or code: {name}{suggestion}", name=name, suggestion=hint)
             )
             raise UsageError(text)
 
 
 @contextlib.contextmanager
 def open_session(flags: Flags, caller: Caller, owners: frozenset[int] = frozenset()) -> Iterator[Session]:
-    """A session for the flags of a command; what it started is ended with it."""
+    """A context with a Session for the flags of a command; processes that it started end with it."""
     started = time.monotonic()
     signals.keep_child_statuses()
     output.redirect_stdout()
@@ -118,20 +124,25 @@ def open_session(flags: Flags, caller: Caller, owners: frozenset[int] = frozense
     try:
         identity = current_identity(owners)
         files = Files(disk)
-        config = load(flags, caller.variables, files, identity.home)
-        speak_and_warn(config, config["format"], caller)
+        config = load_config(flags, caller.variables, files, identity.home)
+        set_language_and_warn(config, config["format"], caller)
         disk.deadline = min(disk.deadline, 0.3 * min(config["timeout"], config["deadline"]))
         root = None
         if flags.get("root") is not None:
-            from npudoctor.cli.arguments.paths import image
+            from npudoctor.cli.arguments.paths import resolve_image
 
-            root = image(str(flags["root"]), files)
-        # Longer by default where the frameworks are imported.
+            root = resolve_image(str(flags["root"]), files)
+        # A longer default when the frameworks are imported.
         selection = flags.get("names")
         names = selection if isinstance(selection, (list, tuple)) else ()
-        deep = config["profile"] == DEEP or any(str(name).partition(".")[0] in DEEP_NAMES for name in names)
-        whole: float = DEEP_SECONDS if deep and "deadline" not in config.origin else config["deadline"]
-        deadline = whole - min(2 * GRACE, whole / 4)
+        is_deep = config["profile"] == DEEP or any(
+            str(name).partition(".")[0] in DEEP_NAMES for name in names
+        )
+        total_seconds: float = (
+            DEEP_SECONDS if is_deep and "deadline" not in config.origin else config["deadline"]
+        )
+        # The rest of the time is for abandoning checks that hang, and for writing the output.
+        deadline = total_seconds - min(2 * GRACE, total_seconds / 4)
         until = started + deadline + config["wait"]
         variables, options = _variables_and_options(flags, caller, config, files, root, until)
         host = Host(
@@ -139,10 +150,12 @@ def open_session(flags: Flags, caller: Caller, owners: frozenset[int] = frozense
             disk=disk,
             variables=variables,
             identity=identity,
-            records=Records.for_identity(identity, caller.variables),  # our own journal, whoever is examined
+            records=Records.for_identity(
+                identity, caller.variables
+            ),  # the caller's journal, also with --env-of and --as-user
         )
         loaded = registry.load_all(caller.variables, deadline * LOADING)
-        yield Session(config, host, loaded, until, whole)
+        yield Session(config, host, loaded, until, total_seconds)
     finally:
         (disk if host is None else host).close()
 
@@ -150,14 +163,15 @@ def open_session(flags: Flags, caller: Caller, owners: frozenset[int] = frozense
 def _variables_and_options(
     flags: Flags, caller: Caller, config: Config, files: Files, root: Optional[str], until: float
 ) -> tuple[Mapping[str, str], Options]:
-    """Variables and options of the host that is asked; what reads an option is loaded for it alone."""
+    """The variables and options of the host; modules that read an option are imported only when it is
+    given."""
     python = user = job = None
-    variables, pid, foreign, as_user = caller.variables, 0, False, None
+    variables, pid, is_foreign, as_user = caller.variables, 0, False, None
     if any(flags.get(name) is not None for name in ("env_of", "source", "root")):
         from npudoctor.cli.arguments.examined import examined_variables
 
         seconds = min(config["timeout"], config["deadline"] / 2)
-        variables, pid, foreign, as_user = examined_variables(
+        variables, pid, is_foreign, as_user = examined_variables(
             flags, variables, files, as_root=current_identity().is_root, seconds=seconds
         )
     like, first_folder = flags.get("like"), flags.get("first_folder")
@@ -167,21 +181,21 @@ def _variables_and_options(
 
         snapshot = read_snapshot(str(like), "--like")
     if config["python"] is not None:
-        from npudoctor.cli.arguments.paths import program
+        from npudoctor.cli.arguments.paths import resolve_interpreter
 
-        python = program(config, Files(files.disk, root or "/"), root)
+        python = resolve_interpreter(config, Files(files.disk, root or "/"), root)
     if flags.get("user") is not None or flags.get("job") is not None:
-        from npudoctor.cli.arguments.examined import job_named, user_named
+        from npudoctor.cli.arguments.examined import parse_job, parse_user
 
-        user, job = user_named(flags.get("user")), job_named(flags.get("job"))
+        user, job = parse_user(flags.get("user")), parse_job(flags.get("job"))
     if flags.get("as_user") is not None:
-        from npudoctor.cli.arguments.examined import account_named
+        from npudoctor.cli.arguments.examined import parse_account
 
         if pid:
             raise UsageError(
                 _("{one} and {other} cannot be used together", one="--env-of", other="--as-user")
             )
-        as_user = account_named(flags["as_user"])
+        as_user = parse_account(flags["as_user"])
     kind, _equal, count = config["expect"].partition("=")
     options = Options(
         kind,
@@ -190,7 +204,7 @@ def _variables_and_options(
         timeout=min(config["timeout"], config["deadline"]),
         knowledge=knowledge_directory(caller.variables),
         env_of=pid,
-        foreign_variables=foreign,
+        foreign_variables=is_foreign,
         peers=config["peers"],
         wait=config["wait"],
         only_user=user,

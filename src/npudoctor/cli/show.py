@@ -1,4 +1,4 @@
-"""`npudoctor show`: the manual of a check, by its id or a code; of a log's code, what `explain` says."""
+"""`npudoctor show`: print the manual of a check, by its id or a code; or the explanation of a log's code."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ def show(
         if name == check.id or name in check.codes:
             output.emit(manual_text(check), output.terminal_encoding())
             return 0
-    row = loaded.not_loaded(name)
+    row = loaded.find_broken(name)
     if row is not None:
         raise UsageError(f"{row.check}: {row.title}: {row.reason}")
-    kind = loaded.kind(name)
-    if kind:
-        raise UsageError(kind)
-    # What knows the codes of logs takes as long to load as all else; who names a check needs none of it.
-    from npudoctor.cli.codes import about_code
+    reason = loaded.explain_group_or_tag(name)
+    if reason:
+        raise UsageError(reason)
+    # Imported only now: the table of log codes takes as long to load as everything else.
+    from npudoctor.cli.codes import explain_code
     from npudoctor.cli.terminal.reports import style_for
     from npudoctor.explain.answer import add_remedies
     from npudoctor.render.explain_text import explain_text
 
-    explanation = about_code(name, caller.variables)
+    explanation = explain_code(name, caller.variables)
     if explanation is not None:
         output.emit(
             explain_text(add_remedies(explanation, None), style_for(None)), output.terminal_encoding()
         )
         return explanation.exit_code
-    known = {known for check in loaded.checks for known in (check.id, *check.codes)}
+    names = {names for check in loaded.checks for names in (check.id, *check.codes)}
     raise UsageError(
         _(
             "no such check or code: {name}{suggestion}",
             name=name,
-            suggestion=loaded.unread() + suggestion(name, known),
+            suggestion=loaded.not_loaded_hint() + suggestion(name, names),
         )
     )

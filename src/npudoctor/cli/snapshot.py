@@ -1,4 +1,4 @@
-"""`npudoctor snapshot`: the facts of this node, to be kept, compared, or pasted into an issue."""
+"""`npudoctor snapshot`: record the facts of this node, to keep, compare, or paste into an issue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from npudoctor.cli.arguments import options as o
     from npudoctor.cli.caller import Caller
 
-MODE = 0o600  # as a bundle of explain --collect: it tells much about the node
+MODE = 0o600  # private, like a bundle of explain --collect: it tells much about the node
 
 
 def snapshot(
@@ -34,22 +34,22 @@ def snapshot(
     lang: o.Lang = None,
     config: o.ConfigFile = None,
 ) -> int:
-    """Take a snapshot of this node; 0 once it is written, whatever it says."""
-    from npudoctor.cli.arguments.paths import writable
+    """Take a snapshot of this node; returns 0 once it is written, whatever was found."""
+    from npudoctor.cli.arguments.paths import resolve_output
     from npudoctor.cli.session import open_session
     from npudoctor.cli.terminal import output
     from npudoctor.core.redact.bundle import BundleRedactor
     from npudoctor.host.fs.files import Files
     from npudoctor.render.snapshot_json import snapshot_text
     from npudoctor.render.snapshot_paste import paste_text
-    from npudoctor.runner.snapshot import take
+    from npudoctor.runner.snapshot import take_snapshot
 
-    # It is read by others, and by programs: English as all JSON, unless a language is asked for.
+    # For other people and programs: English like all JSON, unless --lang is given.
     with open_session({**caller.parameters, "format": "json"}, caller) as session:
-        target = writable(file, Files(session.host.disk), "FILE")
-        taken = take(session.loaded, session.host, session.settings(), session.until)
+        target = resolve_output(file, Files(session.host.disk), "FILE")
+        node_snapshot = take_snapshot(session.loaded, session.host, session.settings(), session.until)
         redactor = BundleRedactor(session.host.variables if root is None else caller.variables)
-        text = paste_text(taken, redactor) if paste else snapshot_text(taken, redactor)
+        text = paste_text(node_snapshot, redactor) if paste else snapshot_text(node_snapshot, redactor)
         if target is None:
             output.emit(text)
         else:

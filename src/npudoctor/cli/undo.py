@@ -1,4 +1,4 @@
-"""`npudoctor undo`: take back what a run of `fix` did."""
+"""`npudoctor undo`: undo what a run of `fix` did."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ def undo(
     lang: o.Lang = None,
     config: o.ConfigFile = None,
 ) -> int:
-    """Take back what a run of fix did, where it can be taken back.
+    """Undo what a run of fix did, as far as it can be undone.
 
-    Status 1: something of it is not undone; 0: all of it is, or there was nothing to undo.
+    Returns 1 when something is not undone; 0 when all is, or there was nothing to undo.
     """
     from npudoctor.cli.arguments.settings import load_settings
-    from npudoctor.cli.own_records import own_machine, own_runs, run_named
-    from npudoctor.cli.terminal.answers import confirm, deliver_fix, show
+    from npudoctor.cli.own_records import find_run, list_own_runs, open_own_machine
+    from npudoctor.cli.terminal.answers import confirm, deliver_fix, show_plan
     from npudoctor.fixing.plan import FixRequest
     from npudoctor.fixing.undoing import UndoContext, find_newest_lasting, newest_undoable
     from npudoctor.fixing.undoing import undo as take_back
 
     settings = load_settings({"format": format, "lang": lang, "config": config}, caller)
-    with own_machine(caller) as host:
-        runs = own_runs(host)
-        # Where nothing can be undone, of what lasts of the newest run it is said why.
+    with open_own_machine(caller) as host:
+        runs = list_own_runs(host)
+        # When no run can be undone, show the newest one with lasting changes, and why they cannot be.
         newest = newest_undoable(runs) or find_newest_lasting(runs)
-        chosen = newest if run is None else run_named(runs, run)
+        chosen = newest if run is None else find_run(runs, run)
         request = FixRequest(("undo",), dry_run=dry_run, yes=yes)
         context = UndoContext(host.fresh_copy, confirm)
-        report = take_back(chosen, request, context, lambda items: None if dry_run else show(items))
+        report = take_back(chosen, request, context, lambda items: None if dry_run else show_plan(items))
     deliver_fix(report, settings["format"])
     return report.exit_code

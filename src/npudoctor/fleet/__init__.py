@@ -1,5 +1,5 @@
-"""Many nodes: their reports read, merged, and compared with each other.
+"""Many nodes: reads their reports, merges them, and compares the nodes with each other.
 
-Here belongs what is said of several nodes together. What is said of one is the runner's; how it looks is
-render's. A report of another node is untrusted data: every field may be missing, huge or hostile.
+Results about several nodes belong here; results about one node belong to `runner`, their layout to `render`.
+A report from another node is untrusted data: every field may be missing, huge or hostile.
 """

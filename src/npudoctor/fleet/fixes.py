@@ -1,4 +1,5 @@
-"""What `fix` said on many nodes as one: each action with all nodes that have it; all read as hostile data."""
+"""Merges the results of `fix` from many nodes: each action with the nodes that have it. Input is
+untrusted."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.core.parsing import json_of
 from npudoctor.core.redact.redact import redact, redact_value
-from npudoctor.fleet.gathering import Answer
+from npudoctor.fleet.gathering import NodeAnswer
 
 SCHEMA = "npudoctor.fix/1"
 STATUSES = ("planned", "applied", "already", "declined", "refused", "failed")
@@ -18,9 +19,10 @@ LONGEST, MOST = 2000, 2000  # characters of a text, entries of a list
 
 @dataclass(frozen=True)
 class NodeFix:
-    """One node's answer. `error`: why there is none; `document`: the answer as it came, without secrets.
+    """The result of `fix` on one node. `exit_code` is 2 and `document` None when there is no valid answer.
 
-    `msg`: what it says of itself in one line.
+    `error`: why there is none; `document`: the answer with its secrets redacted; `msg`: its one-line summary;
+    `run`: the id of the run, for `npudoctor undo`.
     """
 
     node: str
@@ -29,20 +31,20 @@ class NodeFix:
     would_change: bool = False
     failed: bool = True
     run: Optional[str] = None
-    actions: tuple[Action, ...] = ()
+    actions: tuple[NodeAction, ...] = ()
     document: Optional[Mapping[str, Any]] = None
     error: Optional[str] = None
     msg: str = ""
 
     @property
-    def open(self) -> bool:
-        """Whether the node answered, and could not judge everything."""
+    def is_undetermined(self) -> bool:
+        """Whether the node answered, but could not decide everything."""
         return self.error is None and self.exit_code not in (0, 1)
 
 
 @dataclass(frozen=True)
-class Action:
-    """One thing to do, and what became of it."""
+class NodeAction:
+    """One action of one node and its outcome. `commands`: the lines that it runs, as they are shown."""
 
     check: str
     code: str
@@ -54,9 +56,9 @@ class Action:
 
 @dataclass(frozen=True)
 class FleetAction:
-    """Actions of one code and status: `items` of them on these nodes.
+    """The actions of all nodes that share check, code and status; `items` counts them.
 
-    `message` and `reason` are the first one's; `lines`: each line that runs, with the nodes that run it.
+    `message` and `reason` are those of the first; `lines`: pairs of the commands and the nodes that run them.
     """
 
     check: str
@@ -71,90 +73,99 @@ class FleetAction:
 
 @dataclass(frozen=True)
 class FleetFix:
-    """All nodes together."""
+    """The results of `fix` on all nodes, and their actions merged."""
 
     nodes: tuple[NodeFix, ...]
     actions: tuple[FleetAction, ...]
 
     @property
     def exit_code(self) -> int:
-        """1 something is still there somewhere, else 2 somebody could not tell or did not answer, else 0."""
+        """1: a problem remains on some node; else 2: some node could not tell or did not answer; else 0."""
         codes = {node.exit_code for node in self.nodes}
         return 1 if 1 in codes else 2 if codes - {0} else 0
 
     @property
-    def planned(self) -> tuple[str, ...]:
-        """The nodes that would do something."""
+    def planning_nodes(self) -> tuple[str, ...]:
+        """The names of the nodes that have something planned."""
         return tuple(
             node.node for node in self.nodes if any(action.status == "planned" for action in node.actions)
         )
 
     def has_any(self, name: str) -> bool:
-        """Whether this field is true on some node."""
+        """Whether the field `name` of NodeFix is true on some node."""
         return any(getattr(node, name) for node in self.nodes)
 
 
-def fix_in(answer: Answer) -> NodeFix:
-    """What a node that was asked to fix said, or why it said nothing."""
+def parse_fix_answer(answer: NodeAnswer) -> NodeFix:
+    """Read the answer of a node that ran `fix`; a NodeFix with `error` when it is not a valid one."""
     try:
+        # RecursionError: a document nested deeper than Python's stack, which json raises instead of a
+        # ValueError.
         document = None if answer.text is None else json_of(answer.text)
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         return NodeFix(answer.node, error=redact(answer.why)[:LONGEST])
-    code, run = document.get("exit_code"), document.get("run")
+    exit_code, run = document.get("exit_code"), document.get("run")
     rows = document.get("actions")
     try:
-        kept = redact_value(document)
+        redacted = redact_value(document)
     except RecursionError:
         return NodeFix(answer.node, error=_("the report is nested too deeply or is not JSON"))
     return NodeFix(
         answer.node,
-        code if code in (0, 1) else 2,
+        # Only a clear 0 or 1 counts, and "failed" unless the node says false: whatever is missing is not good
+        # news.
+        exit_code if exit_code in (0, 1) else 2,
         document.get("changed") is True,
         document.get("would_change") is True,
         document.get("failed") is not False,
         run[:LONGEST] if isinstance(run, str) else None,
         tuple(
-            _action(row) for row in (rows if isinstance(rows, list) else ())[:MOST] if isinstance(row, dict)
+            _parse_action(row)
+            for row in (rows if isinstance(rows, list) else ())[:MOST]
+            if isinstance(row, dict)
         ),
-        kept if isinstance(kept, dict) else None,
-        msg=_text(document.get("msg")),
+        redacted if isinstance(redacted, dict) else None,
+        msg=_clean_text(document.get("msg")),
     )
 
 
-def _action(row: Mapping[str, Any]) -> Action:
+def _parse_action(row: Mapping[str, Any]) -> NodeAction:
     status, commands = row.get("status"), row.get("commands")
     lines = (str(line)[:LONGEST] for line in (commands if isinstance(commands, list) else ())[:MOST])
     reason = row.get("reason")
-    return Action(
-        _text(row.get("check")),
-        _text(row.get("code")),
+    return NodeAction(
+        _clean_text(row.get("check")),
+        _clean_text(row.get("code")),
         status if status in STATUSES else "failed",
-        _text(row.get("message") or row.get("title")),
-        _text(reason) if reason else None,
+        _clean_text(row.get("message") or row.get("title")),
+        _clean_text(reason) if reason else None,
         tuple(lines),
     )
 
 
-def _text(value: object) -> str:
+def _clean_text(value: object) -> str:
     return redact(value[:LONGEST]) if isinstance(value, str) else ""
 
 
-def fold_fixes(nodes: Iterable[NodeFix], order: Sequence[str]) -> FleetFix:
-    """The answers as one; the last of a node counts. What fails comes first, then what most nodes have."""
+def merge_fixes(nodes: Iterable[NodeFix], order: Sequence[str]) -> FleetFix:
+    """Merge the answers; of one node the last counts. Failed actions come first, then those on most nodes.
+
+    `order`: the names of the nodes in the order in which they are shown.
+    """
     newest = {node.node: node for node in nodes}
     listed = tuple(newest[name] for name in order if name in newest)
-    groups: dict[tuple[str, str, str], list[tuple[str, Action]]] = {}
+    groups: dict[tuple[str, str, str], list[tuple[str, NodeAction]]] = {}
     for node in listed:
         for action in node.actions:
             groups.setdefault((action.check, action.code, action.status), []).append((node.node, action))
-    actions = [_fold(rows) for rows in groups.values()]
+    actions = [_merge_actions(rows) for rows in groups.values()]
     actions.sort(key=lambda action: (action.status != "failed", -len(action.nodes)))
     return FleetFix(listed, tuple(actions))
 
 
-def _fold(rows: Sequence[tuple[str, Action]]) -> FleetAction:
+def _merge_actions(rows: Sequence[tuple[str, NodeAction]]) -> FleetAction:
     first = rows[0][1]
     lines: dict[tuple[str, ...], dict[str, None]] = {}
     for node, action in rows:

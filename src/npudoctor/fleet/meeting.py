@@ -1,4 +1,4 @@
-"""Brings the nodes of `fleet pairs` together: all listen, then all are told of all, then all stop."""
+"""Coordinates the nodes of `fleet pairs`: all listen, then each gets the list of peers, then all stop."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from typing import Any, Optional
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.core.parsing import json_of
-from npudoctor.fleet.gathering import Answer, Gathering
-from npudoctor.fleet.pairs import Side
+from npudoctor.fleet.gathering import Gathering, NodeAnswer
+from npudoctor.fleet.pairs import NodeConnections
 from npudoctor.fleet.request import Request
 
 LONGEST = 300  # characters of a reason
 
 
 @dataclass(frozen=True)
-class _Listening:
-    """What a node said of itself."""
+class _ListeningNode:
+    """What a listening node reported. `held`: by port, why it could not listen; `address`: None for its
+    name."""
 
     ports: tuple[int, ...]
     held: dict[int, str]
@@ -29,30 +30,30 @@ class _Listening:
     address: Optional[str]
 
 
-class Meeting(Gathering):
-    """Who listens, who reached whom. What nodes say is read as what strangers say."""
+class PairsGathering(Gathering):
+    """Gathers which nodes listen and which they reached. What nodes print is read as untrusted data."""
 
     converses = True
 
     def __init__(self, request: Request, ports: Sequence[int]) -> None:
         super().__init__(request, self._note_end)
         self._ports = frozenset(ports)
-        self._listening: dict[str, _Listening] = {}
+        self._listening: dict[str, _ListeningNode] = {}
         self._failed: dict[str, dict[str, tuple[frozenset[int], str]]] = {}
         self._errors: dict[str, str] = {}
         self._phase = 0
         self._heard_at = time.monotonic()
 
     @property
-    def sides(self) -> list[Side]:
-        """What each node did, once all is over."""
-        return [self._side(node) for node in self.request.nodes]
+    def connections(self) -> list[NodeConnections]:
+        """What each node did, in the order of the request; complete once the run has ended."""
+        return [self._connections_of(node) for node in self.request.nodes]
 
     def hear(self, node: str, line: bytes) -> None:
-        """A line that this node printed."""
+        """Take one line that this node printed; lines that are not JSON of its part are ignored."""
         frame = self.frame(node)
         frame.add(line)
-        if not frame.begun or not line.startswith(b"{"):
+        if not frame.has_begun or not line.startswith(b"{"):
             return
         try:
             document = json_of(line)
@@ -66,26 +67,27 @@ class Meeting(Gathering):
             failed = {}
             rows = document["failed"]
             for target, row in rows.items() if isinstance(rows, dict) else ():
-                known = self._listening.get(target)
-                if known is None or not isinstance(row, dict) or not isinstance(row.get("ports"), list):
+                target_node = self._listening.get(target)
+                if target_node is None or not isinstance(row, dict) or not isinstance(row.get("ports"), list):
                     continue
+                # type() is int: True and False are instances of int, too.
                 ports = frozenset(port for port in row["ports"] if type(port) is int)
-                failed[target] = ports & frozenset(known.ports), str(row.get("reason"))[:LONGEST]
+                failed[target] = ports & frozenset(target_node.ports), str(row.get("reason"))[:LONGEST]
             self._failed[node] = failed
 
     def next_message(self) -> Optional[bytes]:
-        """The peers, once everybody listens or nobody new came for as long as a connection may take.
+        """The list of peers, once all listen or none has joined for as long as a connection may take.
 
-        The end, once everybody has tried.
+        b"", once each has tried all others; None before.
         """
-        waiting = [node for node in self.left if node not in self._listening]
-        patient = time.monotonic() - self._heard_at < self.request.connect_seconds
-        if self._phase == 0 and self._listening and not (waiting and patient):
+        silent_nodes = [node for node in self.pending_nodes if node not in self._listening]
+        may_wait = time.monotonic() - self._heard_at < self.request.connect_seconds
+        if self._phase == 0 and self._listening and not (silent_nodes and may_wait):
             self._phase = 1
             rows = [
-                [node, there.address or node, there.greeting, there.ports]
-                for node, there in self._listening.items()
-                if node in self._left
+                [node, listening.address or node, listening.greeting, listening.ports]
+                for node, listening in self._listening.items()
+                if node in self._pending
             ]
             return json.dumps(rows).encode() + b"\n"
         if self._phase == 1 and not any(node not in self._failed for node in self._waiting_nodes()):
@@ -94,41 +96,43 @@ class Meeting(Gathering):
         return None
 
     @property
-    def awaited(self) -> bool:
-        """Whoever comes once the others have met is too late."""
-        return bool(self._waiting_nodes() if self._phase == 2 else self.left)
+    def is_waiting(self) -> bool:
+        """Whether an answer that may still come counts: after the peers were sent, a new node is too late."""
+        return bool(self._waiting_nodes() if self._phase == 2 else self.pending_nodes)
 
     def _waiting_nodes(self) -> list[str]:
-        return [node for node in self.left if node in self._listening]
+        return [node for node in self.pending_nodes if node in self._listening]
 
-    def _note_end(self, answer: Answer) -> None:
-        """Called by the carrier when it is done with a node."""
+    def _note_end(self, answer: NodeAnswer) -> None:
+        """Keep the reason when a node ended before it reported its connections."""
         if answer.node not in self._failed:
             self._errors[answer.node] = answer.why
 
-    def _side(self, node: str) -> Side:
-        there = self._listening.get(node)
-        if there is None or node not in self._failed:
-            late = there is not None and self._phase == 0
-            why = _("stopped before the node answered") if late else self._errors.get(node, "")
-            return Side(node, error=why or _("no answer in time"))
+    def _connections_of(self, node: str) -> NodeConnections:
+        listening = self._listening.get(node)
+        if listening is None or node not in self._failed:
+            is_interrupted = listening is not None and self._phase == 0
+            why = _("stopped before the node answered") if is_interrupted else self._errors.get(node, "")
+            return NodeConnections(node, error=why or _("no answer in time"))
         failed = {peer: ports for peer, ports in self._failed[node].items() if peer != node}
-        return Side(node, frozenset(there.ports), there.held, failed)
+        return NodeConnections(node, frozenset(listening.ports), listening.held, failed)
 
 
-def _parse_listening(document: Any, asked: frozenset[int]) -> Optional[_Listening]:
-    """What a node that listens says of itself; None for anything else."""
+def _parse_listening(document: Any, expected_ports: frozenset[int]) -> Optional[_ListeningNode]:
+    """Read what a listening node reports of itself; None when the document is anything else."""
     if not isinstance(document, dict) or not isinstance(document.get("bound"), list):
         return None
-    ports = tuple(sorted(port for port in document["bound"] if type(port) is int and port in asked))
-    held = document.get("held")
+    ports = tuple(sorted(port for port in document["bound"] if type(port) is int and port in expected_ports))
+    reason_by_port_name = document.get("held")
     reasons = {
         int(port): str(why)[:LONGEST]
-        for port, why in (held.items() if isinstance(held, dict) else ())
-        if port.isdecimal() and int(port[:9]) in asked
+        for port, why in (reason_by_port_name.items() if isinstance(reason_by_port_name, dict) else ())
+        # Nine digits: int() raises a ValueError at more than 4300 digits (CPython 3.11, and backports to
+        # 3.9).
+        if port.isdecimal() and int(port[:9]) in expected_ports
     }
     address: Optional[str] = None
-    with suppress(ValueError):  # a name would be looked up by all other nodes
+    with suppress(ValueError):  # an address only: all other nodes would look up a name
         if isinstance(document.get("address"), str):
             address = str(ip_address(document["address"]))
-    return _Listening(ports, reasons, str(document.get("greeting"))[:64], address)
+    return _ListeningNode(ports, reasons, str(document.get("greeting"))[:64], address)

@@ -1,4 +1,5 @@
-"""Many reports as one: who is ready, what is wrong where, what differs. Of each report only that is kept."""
+"""Merges many reports: which nodes are ready, what is wrong where, what differs; only that stays in
+memory."""
 
 from __future__ import annotations
 
@@ -9,24 +10,37 @@ from typing import Any, Optional
 from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.messages import _
 from npudoctor.core.redact.redact import redact
-from npudoctor.fleet.reading import Found, Item
-from npudoctor.fleet.skew import NOWHERE, Comparison, Gap, Looked, Skew, Told, clock_text, facts_of
+from npudoctor.fleet.reading import Item, ReceivedReport
+from npudoctor.fleet.skew import (
+    NOWHERE,
+    CompletedChecks,
+    FleetComparison,
+    NodeFact,
+    Skew,
+    UncomparedFacts,
+    clock_text,
+    facts_of,
+)
 
 READY, NOT_READY, UNDETERMINED, SILENT = "ready", "not_ready", "undetermined", "silent"
 STATES = (READY, NOT_READY, UNDETERMINED, SILENT)
+# As the exit codes of `npudoctor check`: a report with another pair is not believed.
 _STATUS_OF = {READY: 0, NOT_READY: 1, UNDETERMINED: 2}
 _SEVERITIES = {"error": 3, "warning": 2, "info": 1}
 STATUSES = ("ok", "problem", "skipped", "unknown", "timeout", "crashed", "broken")
-_ANSWERS = ("ok", "problem", "skipped")  # of a check that is needed: with another no node is ready
+# The statuses of a needed check that let a node be ready; with any other the verdict is undetermined.
+_ANSWERS = ("ok", "problem", "skipped")
 LONGEST = 2000  # characters of a message
+# A real report has about a hundred rows. All three bound what a hostile one can make us keep.
 MOST_ROWS, MOST_FINDINGS, MOST_COMMANDS = 1000, 2000, 40
 
 
 @dataclass(frozen=True)
 class Node:
-    """What is kept of one node. `rows`: (check, status) pairs, shared between nodes that are alike.
+    """What is kept of one node. `rows`: (check, status) pairs; nodes with equal rows share one tuple.
 
-    `details`: of each of the rows the reason and the seconds, where the Merger keeps them; `seconds`: of all.
+    `details`: reason and seconds of each row, empty unless the Merger keeps them; `seconds`: of the whole
+    run; `started`: ISO 8601 as the report says it; `error`: why there is no report, None when there is one.
     """
 
     name: str
@@ -43,9 +57,10 @@ class Node:
 
 @dataclass(frozen=True)
 class FleetFinding:
-    """One code on all nodes that have it. `message` and `fix` are the first node's.
+    """One code with all nodes that have it. `message` and `fix` are those of the first node.
 
-    `variants`, `fixes`: how many different ones there are; a fix names what lies on that node alone.
+    `variants`, `fixes`: how many different messages and fixes there are; with more than one fix, the shown
+    one suits the first node only.
     """
 
     code: str
@@ -60,8 +75,8 @@ class FleetFinding:
 
 
 @dataclass(frozen=True)
-class Failure:
-    """A source that could not be read, or a node that could not be reached."""
+class SourceFailure:
+    """A source that could not be read, or a node that could not be reached; `node`: None when unknown."""
 
     node: Optional[str]
     source: str
@@ -70,22 +85,22 @@ class Failure:
 
 @dataclass(frozen=True)
 class Fleet:
-    """All nodes together."""
+    """The merged result. `superseded`: by node, how many older reports of it were ignored."""
 
     nodes: tuple[Node, ...]
     findings: tuple[FleetFinding, ...]
     skew: tuple[Skew, ...]
-    failures: tuple[Failure, ...]
+    failures: tuple[SourceFailure, ...]
     superseded: Mapping[str, int] = field(default_factory=dict)
-    uncompared: tuple[Gap, ...] = ()
+    uncompared: tuple[UncomparedFacts, ...] = ()
 
     def names(self, state: str) -> tuple[str, ...]:
-        """The nodes in this state."""
+        """The names of the nodes in this state, one of STATES."""
         return tuple(node.name for node in self.nodes if node.state == state)
 
     @property
     def verdict(self) -> str:
-        """not_ready before undetermined before ready, as for one node."""
+        """The verdict on all nodes: not_ready before undetermined before ready, as for one node."""
         states = {node.state for node in self.nodes}
         if NOT_READY in states:
             return NOT_READY
@@ -93,82 +108,91 @@ class Fleet:
 
     @property
     def exit_code(self) -> int:
-        """0 all ready, 1 some not, 2 some undetermined or unreachable."""
+        """0: all ready; 1: some not ready; 2: some undetermined or unreachable."""
         return _STATUS_OF[self.verdict]
 
 
 class _Draft:
-    """One report reduced to what is kept of it."""
+    """One report, reduced to what is kept of it."""
 
+    # One per node: without __slots__ each would carry a dict of its own.
     __slots__ = ("facts", "findings", "looked", "node")
 
     def __init__(
-        self, node: Node, findings: dict[str, tuple[Any, ...]], facts: dict[str, Told], looked: Looked
+        self,
+        node: Node,
+        findings: dict[str, tuple[Any, ...]],
+        facts: dict[str, NodeFact],
+        completed: CompletedChecks,
     ) -> None:
-        self.node, self.findings, self.facts, self.looked = node, findings, facts, looked
+        self.node, self.findings, self.facts, self.looked = node, findings, facts, completed
 
 
 class Merger:
-    """Takes reports one by one; `expected`: nodes that were asked for; `details`: whether the reason and the
-    seconds of each row are kept, which differ from node to node."""
+    """Merges reports that are added one by one.
+
+    `expected`: the nodes that must report; those that do not are listed as silent. `details`: whether to keep
+    reason and seconds of each row; they differ from node to node and cannot be shared.
+    """
 
     def __init__(self, expected: Sequence[str] = (), details: bool = False) -> None:
         self._details = details
         self._expected = tuple(expected)
-        # A node may report with its domain while Slurm knows it without; two of one name are told apart.
+        # A node may report its name with the domain while Slurm lists it without. The short name is used only
+        # when it is unique: a.rack1 and a.rack2 stay two nodes.
         hosts = Counter(map(_host, expected))
         self._known = frozenset(expected)
         self._short = {_host(name): name for name in expected if hosts[_host(name)] == 1}
         self._drafts: dict[str, _Draft] = {}
-        self._failures: list[Failure] = []
+        self._failures: list[SourceFailure] = []
         self._superseded: dict[str, int] = {}
         self._shared: dict[Any, Any] = {}
 
     def add_all(self, items: Iterable[Item]) -> None:
-        """Add what was read."""
+        """Add everything that was read; an unreadable report becomes a failure."""
         for item in items:
-            if isinstance(item, Found):
+            if isinstance(item, ReceivedReport):
                 self.add(item)
             else:
                 name = None if item.node is None else self._full_name(item.node)
                 state = SILENT if item.unreachable else UNDETERMINED
-                self._failures.append(Failure(name, item.source, _shorten(item.error)))
+                self._failures.append(SourceFailure(name, item.source, _shorten(item.error)))
                 if name is not None and name not in self._drafts:
                     node = Node(
                         name, state, _shorten(item.error), source=item.source, error=_shorten(item.error)
                     )
                     self._drafts[name] = _Draft(node, {}, {}, NOWHERE)
 
-    def add(self, found: Found) -> bool:
-        """Add one report; False when a newer one of this node is known."""
-        report = found.report
-        name = found.node or _dict(report.get("host")).get("name")
+    def add(self, received: ReceivedReport) -> bool:
+        """Add one report; False when it names no node, or a newer one of the same node was added before."""
+        report = received.report
+        name = received.node or _dict(report.get("host")).get("name")
         if not isinstance(name, str) or not name.strip():
             self._failures.append(
-                Failure(None, found.source, _("the report does not say which node it is from"))
+                SourceFailure(None, received.source, _("the report does not say which node it is from"))
             )
             return False
         name = self._full_name(name[:300])
         started = _text(report.get("started"))[:40]
-        before = self._drafts.get(name)
-        if before is not None and before.node.error is None:
+        previous = self._drafts.get(name)
+        if previous is not None and previous.node.error is None:
             self._superseded[name] = self._superseded.get(name, 0) + 1
-            if before.node.started > started:
+            if previous.node.started > started:
                 return False
-        self._drafts[name] = self._draft(name, started, found)
+        self._drafts[name] = self._draft(name, started, received)
         return True
 
     def fleet(self) -> Fleet:
-        """All that was added, and the nodes that never answered."""
+        """The merged result of all reports added, with the expected nodes that never answered."""
         nodes = {name: draft.node for name, draft in self._drafts.items()}
         for name in self._expected:
             if name not in nodes:
                 nodes[name] = Node(name, SILENT, _("no report"), error=_("no report"))
-        comparison = Comparison()
+        comparison = FleetComparison()
         for name, draft in self._drafts.items():
             if draft.node.error is None:
                 comparison.add(name, draft.facts, draft.looked)
-        ordered = tuple(nodes[name] for name in sorted(nodes, key=natural))
+        ordered = tuple(nodes[name] for name in sorted(nodes, key=natural_sort_key))
         skew, gaps = comparison.skews()
         failures = tuple(self._failures)
         return Fleet(ordered, self._findings(), skew, failures, self._superseded, gaps)
@@ -176,20 +200,20 @@ class Merger:
     def _full_name(self, name: str) -> str:
         return name if name in self._known else self._short.get(_host(name), name)
 
-    def _draft(self, name: str, started: str, found: Found) -> _Draft:
-        report = found.report
+    def _draft(self, name: str, started: str, received: ReceivedReport) -> _Draft:
+        report = received.report
         rows: list[tuple[str, str]] = []
         details: list[tuple[str, float]] = []
         findings: dict[str, tuple[Any, ...]] = {}
-        results, missing = report.get("results"), False
+        results, misses_needed = report.get("results"), False
         for row in (results if isinstance(results, list) else [])[:MOST_ROWS]:
-            if not isinstance(row, dict):  # of each row of each node: calls would count
+            if not isinstance(row, dict):  # inline, not _dict(): this runs for each row of each node
                 row = {}
             check, status = row.get("check"), row.get("status")
             check = check[:100] if isinstance(check, str) else ""
             rows.append((check, status if status in STATUSES else "unknown"))
             if status not in _ANSWERS and row.get("needed") is True:
-                missing = True
+                misses_needed = True
             if self._details:
                 details.append(
                     (self._share(_shorten(_text(row.get("reason")))), _seconds(row.get("seconds")))
@@ -199,29 +223,34 @@ class Merger:
                 for finding in listed[:MOST_FINDINGS]:
                     self._note(check, _dict(finding), findings)
         state = _text(report.get("verdict"))
+        # Verdict and exit code must agree and rows must exist, else the report was cut or edited.
         if state not in _STATUS_OF or report.get("exit_code") != _STATUS_OF[state] or not rows:
             state = UNDETERMINED
         elif state == READY and (
-            missing or report.get("failed") or any(kept[1] == "error" for kept in findings.values())
+            misses_needed
+            or report.get("failed")
+            or any(finding_entry[1] == "error" for finding_entry in findings.values())
         ):
-            state = UNDETERMINED  # it contradicts itself, and what counts does not say ready
+            state = (
+                UNDETERMINED  # the report contradicts itself: "ready" despite an error or a missing answer
+            )
         shared = self._share(tuple(rows))
         node = Node(
             name,
             state,
             _shorten(_text(report.get("msg"))),
             started,
-            found.source,
+            received.source,
             shared,
             self._share(tuple(sorted(findings))),
             details=tuple(details),
             seconds=_seconds(report.get("seconds")),
         )
-        report_facts, looked = facts_of(report)
-        if found.ahead is not None:
-            report_facts["clock"] = Told(clock_text(found.ahead))
+        report_facts, completed = facts_of(report)
+        if received.ahead is not None:
+            report_facts["clock"] = NodeFact(clock_text(received.ahead))
         facts = {self._share(fact): self._share(value) for fact, value in report_facts.items()}
-        return _Draft(node, findings, facts, self._share(looked))
+        return _Draft(node, findings, facts, self._share(completed))
 
     def _note(self, check: str, finding: dict[str, Any], findings: dict[str, tuple[Any, ...]]) -> None:
         code, severity = _text(finding.get("code"))[:200], _text(finding.get("severity"))
@@ -254,20 +283,20 @@ class Merger:
 
     def _findings(self) -> tuple[FleetFinding, ...]:
         nodes: dict[tuple[str, str], list[str]] = {}
-        first: dict[tuple[str, str], tuple[Any, ...]] = {}
+        first_entry: dict[tuple[str, str], tuple[Any, ...]] = {}
         messages: dict[tuple[str, str], set[str]] = {}
         fixes: dict[tuple[str, str], set[Any]] = {}
         for name, draft in self._drafts.items():
-            for code, found in draft.findings.items():
-                key = (code, found[1])
+            for code, entry in draft.findings.items():
+                key = (code, entry[1])
                 nodes.setdefault(key, []).append(name)
-                first.setdefault(key, found)
-                messages.setdefault(key, set()).add(found[2])
-                fixes.setdefault(key, set()).add(found[4])
+                first_entry.setdefault(key, entry)
+                messages.setdefault(key, set()).add(entry[2])
+                fixes.setdefault(key, set()).add(entry[4])
         order = sorted(nodes, key=lambda key: (-_SEVERITIES[key[1]], -len(nodes[key]), key))
         findings = []
         for key in order:
-            check, severity, message, action, fix = first[key]
+            check, severity, message, action, fix = first_entry[key]
             fix_object = fix and {
                 "title": fix[0],
                 "risk": fix[1],
@@ -283,10 +312,12 @@ class Merger:
         return tuple(findings)
 
 
-def natural(name: str) -> tuple[tuple[int, int, str], ...]:
-    """node2 before node10."""
+def natural_sort_key(name: str) -> tuple[tuple[int, int, str], ...]:
+    """The sort key that puts node2 before node10."""
     parts, digits = [], ""
     for char in name + "\0":
+        # Not isdigit(): int() rejects some of what it accepts, as superscripts. 18 digits: a longer run is
+        # split, as int() raises a ValueError beyond 4300 digits.
         if "0" <= char <= "9" and len(digits) < 18:
             digits += char
             continue
@@ -298,7 +329,7 @@ def natural(name: str) -> tuple[tuple[int, int, str], ...]:
 
 
 def _host(name: str) -> str:
-    """The name without its domain; an address is one word."""
+    """The name without its domain; an IPv4 address stays whole."""
     host = name.partition(".")[0]
     return name if host.isdecimal() else host
 
@@ -312,10 +343,11 @@ def _text(value: object) -> str:
 
 
 def _seconds(value: object) -> float:
-    """A duration; 0 where there is none, or none that can be."""
+    """A duration in seconds; 0 when the value is missing or impossible."""
+    # json accepts NaN, which fails both comparisons, and Infinity.
     return float(value) if isinstance(value, (int, float)) and 0 <= value < 1e9 else 0.0
 
 
 def _shorten(text: str) -> str:
-    """Without secrets: who wrote the report may have been an older npudoctor, or no npudoctor at all."""
+    """Cut to LONGEST and redact: an older npudoctor or another program may have written the report."""
     return redact(text if len(text) <= LONGEST else text[:LONGEST] + "...")

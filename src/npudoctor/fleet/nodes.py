@@ -1,4 +1,4 @@
-"""Node sets, as Slurm and ClusterShell spell them: `node[1-37,39]`. Folded and expanded by ClusterShell."""
+"""Folds and expands node sets as Slurm and ClusterShell write them: `node[1-37,39]`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 from npudoctor.core.optional import load
 
-# What a name of a host may be made of. Anything else is data of a hostile or broken report: ClusterShell
-# would read its brackets and operators, a shell its blanks.
+# The characters of a host name. Anything else comes from a hostile or broken report: ClusterShell would
+# interpret brackets and operators, a shell would interpret blanks.
 _SAFE = pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 
 
@@ -23,36 +23,37 @@ MOST = 131_072  # nodes of a set; the largest machines have some 10,000
 
 
 class InvalidNodes(ValueError):
-    """The text is not a node set. The text is one line."""
+    """The text is not a node set; str() of the error is one line for people."""
 
 
-def is_safe(name: str) -> bool:
-    """Whether a name can stand in a node set and on a command line as it is."""
+def is_safe_name(name: str) -> bool:
+    """Whether a name can be used in a node set and on a command line without quoting."""
     return _SAFE.fullmatch(name) is not None
 
 
-def fold(names: Iterable[str]) -> str:
-    """The names as one set. Names that no node set can hold follow it as they are, separated by commas."""
-    return _fold(frozenset(names))
+def fold_nodes(names: Iterable[str]) -> str:
+    """Fold the names into one node set; unsafe names follow it unchanged, separated by commas."""
+    return _fold_names(frozenset(names))
 
 
 @lru_cache(maxsize=64)
-def _fold(names: frozenset[str]) -> str:
-    """Kept: the same names are told many times."""
-    safe = [name for name in names if is_safe(name)]
+def _fold_names(names: frozenset[str]) -> str:
+    """Cached: a report folds the same set of names many times."""
+    safe = [name for name in names if is_safe_name(name)]
     odd = sorted(names.difference(safe))
-    folded = [str(_library().NodeSet.fromlist(safe))] if safe else []
+    folded = [str(_load_library().NodeSet.fromlist(safe))] if safe else []
     return ",".join([*folded, *odd])
 
 
-def expand(text: str, groups: bool = False) -> tuple[str, ...]:
-    """The names of a node set, sorted as ClusterShell sorts them; InvalidNodes when it is none.
+def expand_nodes(text: str, groups: bool = False) -> tuple[str, ...]:
+    """The names in a node set, in ClusterShell's order. Raises InvalidNodes when the text is not one.
 
-    `groups`: whether @group counts, which may run the program that the site's configuration names for it.
+    `groups`: whether to resolve @group; ClusterShell then runs the command that its groups.conf names.
     """
-    library = _library()
+    library = _load_library()
     shown = text if len(text) <= 80 else f"{text[:80]}..."
-    if _count(text) > MOST:
+    # Counted before it is expanded: n[1-9999999999] would take all memory.
+    if _count_at_most(text) > MOST:
         raise InvalidNodes(_("{text!r} expands to more than {most} nodes", text=shown, most=MOST))
     try:
         names = tuple(library.NodeSet(text, resolver=None if groups else library.RESOLVER_NOGROUP))
@@ -60,15 +61,17 @@ def expand(text: str, groups: bool = False) -> tuple[str, ...]:
         raise InvalidNodes(
             _("{text!r} is not a node set: {why}", text=shown, why=str(error)[:200])
         ) from error
-    odd = next((name for name in names if not is_safe(name)), None)
+    odd = next((name for name in names if not is_safe_name(name)), None)
     if odd is not None:
         raise InvalidNodes(_("{text!r} is not a node name", text=odd[:80]))
     return names
 
 
-def _count(text: str) -> int:
-    """How many names a set has at most, without making one of them: the sets beside each other added, the
-    ranges of one multiplied."""
+def _count_at_most(text: str) -> int:
+    """An upper bound of the number of names in a set, without expanding it.
+
+    Sets next to each other are added, the ranges within one name are multiplied.
+    """
     if len(text) > LONGEST or _LONG.search(text):
         return MOST + 1
     total, product, last = 0, 1, 0
@@ -89,9 +92,9 @@ def _count(text: str) -> int:
 
 
 def require_library() -> None:
-    """MissingExtra when ClusterShell is not installed."""
-    _library()
+    """Raise MissingExtra when ClusterShell is not installed."""
+    _load_library()
 
 
-def _library() -> Any:
+def _load_library() -> Any:
     return load("ClusterShell.NodeSet")

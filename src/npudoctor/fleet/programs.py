@@ -1,4 +1,4 @@
-"""The programs that reach the nodes: as root only such that nobody else could have written."""
+"""Finds the programs that reach the nodes (ssh, srun); as root only those that no other user can modify."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from npudoctor.core.trust.paths import why_untrusted
 from npudoctor.launch.program import CannotStart, find_program
 
 
-def trusted_program(name: str) -> str:
-    """The absolute path of a program of PATH; CannotTell when there is none, or none that root may start."""
+def find_trusted_program(name: str) -> str:
+    """The absolute path of a program on PATH. Raises CannotTell when there is none, or root must not trust
+    it."""
     try:
         path = os.path.abspath(find_program(name, os.environ))
     except CannotStart as error:

@@ -1,7 +1,7 @@
-"""Reports out of whatever carried them: files, folders, streams with prefixes, Ansible's output, login noise.
+"""Extracts reports from files, directories, streams with prefixes, Ansible's output and login noise.
 
-One text at a time is held. What is not a report of ours is passed over; what was meant to be one and cannot
-be read is told as an `Unreadable`, never dropped.
+One text at a time is held. Text that is not a report is skipped; a damaged report becomes an
+`UnreadableReport` and is never dropped silently.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.parsing import TooMuch, json_of, next_json
 from npudoctor.explain.reading import opening, sources
-from npudoctor.fleet.gathering import Answer
+from npudoctor.fleet.gathering import NodeAnswer
 
 REPORT, FLEET = "npudoctor.report/1", "npudoctor.fleet/1"
 LONGEST = 32 << 20  # bytes of one report; a real one has about 60 KB
-HELD = 256 << 20  # characters of reports that have not ended, all together
-TRIES = 4  # a line that begins with a brace ends most reports
-READING = 30.0  # seconds for a file
-SILENCE = 300.0  # seconds that a pipe may say nothing
-GATHERING = 3600.0  # seconds for what many nodes say through a pipe
-DEEPEST = 40  # of containers around a report; Ansible's have eight
+HELD = 256 << 20  # characters of all unfinished reports together
+TRIES = 4  # attempts to parse a text before it must double: most reports end at their first closing brace
+READING = 30.0  # seconds to read one file
+SILENCE = 300.0  # seconds without data after which a pipe is given up
+GATHERING = 3600.0  # seconds for all that many nodes write into one pipe
+DEEPEST = 40  # levels of nesting around a report; Ansible's output has eight
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".log", ".out", ".txt", ".gz")
 
-# `3: {`, `node3: {`, `[pod/x/y] {`, `node3 | {`: whoever gathered the lines says whose each is.
+# `3: {` (srun -l), `node3: {` (pdsh, clush), `[pod/x/y] {` (kubectl), `node3 | {`: a prefix on every line.
 _PREFIX = pattern(r"(\[[^\]\n]{1,300}\] ?|[\w.-]{1,253}: ?|[\w.-]{1,253} \| )(?=[\s{}])")
-# `ok: [node1] => {`, `node1 | SUCCESS => {`, `node1 | UNREACHABLE! => {`: only the first line tells the name.
+# `ok: [node1] => {`, `node1 | SUCCESS => {`, `node1 | UNREACHABLE! => {` (Ansible): a name in the first line.
 _ANSIBLE = pattern(r"(?:[a-z]+: \[([^\]\s]{1,253})[^\]\n]*\].{0,40}|([\w.-]{1,253}) \| [A-Z!]+ ?)=> ?(?=\{)")
 _NAME = pattern(r'"name":\s*"([A-Za-z0-9_][A-Za-z0-9_.-]{0,252})"')
 _POD = pattern(r"\[?(?:pod/)?([^/\]\s]+)")
 
 
 @dataclass(frozen=True)
-class Found:
-    """One report as it came. `source`: the file, "-", or the node.
+class ReceivedReport:
+    """One report as received. `source`: the file, "-" for standard input, or the node.
 
-    `node`: who was asked, where that is known for sure, whatever the report calls itself. `ahead`: how many
-    seconds its clock is at least ahead of ours, or behind; None where nobody knows.
+    `node`: the node that was asked, when known for sure; it takes precedence over the name in the report.
+    `ahead`: by how many seconds, at least, its clock is ahead of ours; negative: behind; None: unknown.
     """
 
     report: dict[str, Any]
@@ -53,11 +53,8 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Unreadable:
-    """What was meant to be a report, or a node that its carrier could not reach.
-
-    `node` None: nobody knows whose it is.
-    """
+class UnreadableReport:
+    """A damaged report, or a node that could not be reached. `node`: None when it is unknown which."""
 
     node: Optional[str]
     source: str
@@ -65,11 +62,11 @@ class Unreadable:
     unreachable: bool = False
 
 
-Item = Union[Found, Unreadable]
+Item = Union[ReceivedReport, UnreadableReport]
 
 
-def read(paths: Iterable[str], stdin: BinaryIO) -> Iterator[Item]:
-    """Every report of these files and folders, "-" for standard input."""
+def read_reports(paths: Iterable[str], stdin: BinaryIO) -> Iterator[Item]:
+    """Yield every report in these files and directories; "-" is standard input."""
     for path in paths:
         if path == "-":
             yield from _read_stdin(stdin)
@@ -90,33 +87,37 @@ def _read_stdin(stdin: BinaryIO) -> Iterator[Item]:
         yield from read_stream(stdin, "-")
         return
     try:
-        yield from read_stream(_lines_in(source), "-")
+        yield from read_stream(_read_lines(source), "-")
     finally:
         source.close()
     if source.problem:
-        yield Unreadable(None, "-", source.problem)
+        yield UnreadableReport(None, "-", source.problem)
 
 
 def _read_file(path: str) -> Iterator[Item]:
     last: Optional[Item] = None
     until = time.monotonic() + READING
     try:
-        source = _pipe(path) or sources.open_source(path, until)
+        source = _open_pipe(path) or sources.open_source(path, until)
     except (OSError, opening.UnreadableLog) as error:
         why = strerror(error.errno) if isinstance(error, OSError) else str(error)
-        yield Unreadable(None, path, why)
+        yield UnreadableReport(None, path, why)
         return
     try:
-        for last in read_stream(_lines_in(source), path):
+        for last in read_stream(_read_lines(source), path):
             yield last
     finally:
         source.close()
-    if last is None or (source.problem and isinstance(last, Found)):  # else what was cut off is said already
-        yield Unreadable(None, path, source.problem or _("contains no report"))
+    # When the last item is unreadable, it already says that the end is missing.
+    if last is None or (source.problem and isinstance(last, ReceivedReport)):
+        yield UnreadableReport(None, path, source.problem or _("contains no report"))
 
 
-def _pipe(path: str) -> Optional[sources.Source]:
-    """A pipe that we were given: `npudoctor fleet report <(ssh node npudoctor check --format json)`."""
+def _open_pipe(path: str) -> Optional[sources.Source]:
+    """Open a pipe of a shell's `<(...)`: `npudoctor fleet report <(ssh node npudoctor check --format json)`.
+
+    None when the path is not such a pipe.
+    """
     number = path.rpartition("/")[2]
     if not path.startswith(("/dev/fd/", "/proc/self/fd/")) or not number.isdecimal():
         return None
@@ -127,11 +128,12 @@ def _pipe(path: str) -> Optional[sources.Source]:
     return sources.Source(path, descriptor, patience=SILENCE, until=time.monotonic() + GATHERING)
 
 
-def _lines_in(source: sources.Source) -> Iterator[bytes]:
-    """The lines of a file; what is empty, as a hole is, takes no time. The source's `problem` tells of a line
-    without an end."""
+def _read_lines(source: sources.Source) -> Iterator[bytes]:
+    """Yield the lines of a source. A line longer than LONGEST ends it and sets the source's `problem`."""
     pending: list[bytes] = []
     for piece in source.pieces():
+        # A sparse file yields gigabytes of NUL bytes, as logs do after a truncate: two bytes stand for the
+        # piece.
         if not piece.strip(b"\0\r\n\t "):
             piece = piece[:1] + piece[-1:]
         for line in io.BytesIO(piece).readlines():
@@ -150,17 +152,19 @@ def _lines_in(source: sources.Source) -> Iterator[bytes]:
 
 
 def read_stream(stream: Iterable[bytes], source: str) -> Iterator[Item]:
-    """Every report of a stream of lines."""
-    held = 0  # characters that were added since all was counted
-    texts: dict[str, _Text] = {}  # by prefix: srun and kubectl interleave the lines of several nodes
-    for line in _lines(stream):
-        prefix, name, body = _split(line, texts)
+    """Yield every report in a stream of lines. `source`: how the stream is named in errors."""
+    held = 0  # characters added since the last full count
+    texts: dict[
+        str, _PartialDocument
+    ] = {}  # by prefix: srun and kubectl interleave the lines of several nodes
+    for line in _decode_lines(stream):
+        prefix, name, body = _split_prefix(line, texts)
         text = texts.get(prefix)
-        if text is not None and body.startswith("{"):  # a new one, while the last never ended
+        if text is not None and body.startswith("{"):  # a new document, and the last one never ended
             yield from texts.pop(prefix).end_early(source)
             text = None
         if text is None and body.startswith("{"):
-            text = texts[prefix] = _Text(name)
+            text = texts[prefix] = _PartialDocument(name)
         if text is None:
             continue
         text.add(body)
@@ -170,20 +174,20 @@ def read_stream(stream: Iterable[bytes], source: str) -> Iterator[Item]:
         elif (
             body.startswith("}") or (body.startswith("{") and body.rstrip().endswith("}"))
         ) and text.is_due():
-            yield from _complete(texts, prefix, source)
-        if held > HELD:  # of more nodes at once than there are
+            yield from _take_complete(texts, prefix, source)
+        if held > HELD:  # more unfinished reports than any real cluster sends at once
             if texts:
                 largest = max(texts, key=lambda prefix: texts[prefix].size)
                 yield from texts.pop(largest).end_early(source)
             held = sum(text.size for text in texts.values())
     for prefix in list(texts):
-        yield from _complete(texts, prefix, source)
+        yield from _take_complete(texts, prefix, source)
     for text in texts.values():
         yield from text.end_early(source)
 
 
-def _complete(texts: dict[str, _Text], prefix: str, source: str) -> Iterator[Item]:
-    """The reports that this line completes; what stands behind them begins the next."""
+def _take_complete(texts: dict[str, _PartialDocument], prefix: str, source: str) -> Iterator[Item]:
+    """Yield the reports that the last line completed; the text after them begins the next document."""
     text = texts[prefix]
     documents, rest = text.documents()
     if documents:
@@ -191,19 +195,21 @@ def _complete(texts: dict[str, _Text], prefix: str, source: str) -> Iterator[Ite
         for document in documents:
             yield from find_reports(document, source, text.name)
         if rest:
-            texts[prefix] = _Text(text.name)
+            texts[prefix] = _PartialDocument(text.name)
             texts[prefix].add(rest)
 
 
-def _lines(stream: Iterable[bytes]) -> Iterator[str]:
+def _decode_lines(stream: Iterable[bytes]) -> Iterator[str]:
     readline = getattr(stream, "readline", None)
+    # A bound, as readline() without one would read a line of any length into memory.
     chunks = iter(lambda: readline(LONGEST + 1), b"") if readline else iter(stream)
     for chunk in chunks:
         yield chunk.decode("utf-8", "replace").lstrip("\ufeff")
 
 
-def _split(line: str, texts: dict[str, _Text]) -> tuple[str, Optional[str], str]:
-    """The prefix that tells whose line it is, the node's name if it is in there, and the line itself."""
+def _split_prefix(line: str, texts: dict[str, _PartialDocument]) -> tuple[str, Optional[str], str]:
+    """Split a line into the prefix that identifies its writer, the node's name (None if absent), and the
+    rest."""
     if line[:1] in ("{", "}", " "):
         if line[:1] == " ":
             stripped = line.lstrip()  # `srun -l` pads the numbers of its tasks
@@ -224,8 +230,9 @@ def _split(line: str, texts: dict[str, _Text]) -> tuple[str, Optional[str], str]
     return prefix, None if name is None or name.isdigit() else name, line[match.end() :]
 
 
-class _Text:
-    """The lines of one document so far. `name`: of the node, as the carrier calls it."""
+class _PartialDocument:
+    """The lines of one unfinished document. `name`: the node's name in the prefix, None when there is
+    none."""
 
     def __init__(self, name: Optional[str]) -> None:
         self.name = name
@@ -238,12 +245,12 @@ class _Text:
         self._lines.append(line)
 
     def is_due(self) -> bool:
-        """Whether to see if it is complete. After some tries in vain only when it has doubled: one that never
-        ends, with a brace in each line, would be read again for each."""
+        """Whether to try to parse it. After TRIES failures only once its size has doubled: a document that
+        never ends, with a brace in each line, would otherwise take quadratic time."""
         return self._tries < TRIES or self.size >= self._next
 
     def documents(self) -> tuple[list[object], str]:
-        """What is complete, and what stands behind it."""
+        """Parse the complete documents at the start of the text; returns them and the text after them."""
         self._tries, self._next = self._tries + 1, 2 * self.size
         text = "".join(self._lines)
         if len(self._lines) == 1 or text.rstrip().endswith("}"):
@@ -254,95 +261,106 @@ class _Text:
             except ValueError:
                 pass
         documents: list[object] = []
-        at = 0
-        while at < len(text) and text[at] == "{":
+        position = 0
+        while position < len(text) and text[position] == "{":
             try:
-                document, end = next_json(text, at)
+                document, end = next_json(text, position)
             except ValueError:
-                return documents, text[at:]
+                return documents, text[position:]
             documents.append(document)
-            at = end
-            while at < len(text) and text[at].isspace():
-                at += 1
+            position = end
+            while position < len(text) and text[position].isspace():
+                position += 1
         return documents, ""
 
     def end_early(self, source: str) -> Iterator[Item]:
-        """It ends here. Noise is passed over; a report that was cut short is told."""
+        """Yield an UnreadableReport when the text is a report that was cut short; nothing when it is
+        noise."""
         text = "".join(self._lines)
         if "npudoctor." not in text[:4096] and '"schema"' not in text[:4096]:
             return
         host = text.find('"host"')
         match = _NAME.search(text, host, host + 400) if host >= 0 else None
-        yield Unreadable(
+        yield UnreadableReport(
             match[1] if match else self.name, source, _("the report is cut short or is not JSON")
         )
 
 
 def find_reports(document: object, source: str, name: Optional[str], depth: int = 0) -> Iterator[Item]:
-    """The reports in a document: itself, or what Ansible registered, or those of a merged one."""
+    """Yield the reports in a document: itself, those in Ansible's results, or those in a merged report."""
     if depth > DEEPEST:
         return
     if isinstance(document, list):
         for part in document:
             yield from find_reports(part, source, name, depth + 1)
     elif isinstance(document, dict) and document.get("schema") == FLEET:
-        yield from _in_fleet(document, source, depth)
+        yield from _reports_in_fleet(document, source, depth)
     elif isinstance(document, dict):
-        yield from _in_table(document, source, name, depth)
+        yield from _reports_in_table(document, source, name, depth)
 
 
-def report_in(answer: Answer) -> Item:
-    """The report of a node that was asked for one, or why there is none."""
+def parse_report_answer(answer: NodeAnswer) -> Item:
+    """The report in a node's answer, or an UnreadableReport that says why there is none."""
     try:
         document = None if answer.text is None else json_of(answer.text)
     except ValueError:
         document = None
     for item in find_reports(document, answer.node, answer.node):
-        if isinstance(item, Found):
-            return Found(item.report, answer.node, answer.node, answer.ahead)
+        if isinstance(item, ReceivedReport):
+            return ReceivedReport(item.report, answer.node, answer.node, answer.ahead)
         return item
-    return Unreadable(answer.node, answer.node, answer.why, unreachable=not answer.reached)
+    return UnreadableReport(answer.node, answer.node, answer.why, unreachable=not answer.reached)
 
 
-def _in_table(document: dict[str, Any], source: str, name: Optional[str], depth: int) -> Iterator[Item]:
+def _reports_in_table(
+    document: dict[str, Any], source: str, name: Optional[str], depth: int
+) -> Iterator[Item]:
     schema = document.get("schema")
     if schema == REPORT:
-        yield Found(document, source)
+        yield ReceivedReport(document, source)
     elif isinstance(schema, str) and schema.startswith("npudoctor."):
         host = document.get("host")
         host_name = host.get("name") if isinstance(host, dict) else None
-        yield Unreadable(
+        yield UnreadableReport(
             host_name if isinstance(host_name, str) and host_name else name,
             source,
             _("schema {schema} is not {known}", schema=schema[:80], known=REPORT),
         )
     elif isinstance(document.get("node"), str) and isinstance(document.get("error"), str):
         unreachable = document.get("unreachable") is True
-        yield Unreadable(document["node"], source, document["error"][:500], unreachable)
+        yield UnreadableReport(document["node"], source, document["error"][:500], unreachable)
     elif isinstance(document.get("node"), str) and isinstance(document.get("report"), dict):
         for item in find_reports(document["report"], source, document["node"], depth + 1):
-            yield Found(item.report, source, document["node"]) if isinstance(item, Found) else item
+            yield (
+                ReceivedReport(item.report, source, document["node"])
+                if isinstance(item, ReceivedReport)
+                else item
+            )
     elif document.get("unreachable") is True:
         why = document.get("msg")
-        yield Unreadable(name, source, why[:500] if isinstance(why, str) else _("unreachable"), True)
+        yield UnreadableReport(name, source, why[:500] if isinstance(why, str) else _("unreachable"), True)
     elif isinstance(document.get("stdout"), str):
-        # A carrier that splits: the name it gives holds for what cannot be read.
+        # Ansible's registered output. Its name for the host is used only when the output holds no report.
         items = list(
             read_stream(
                 [line.encode("utf-8", "replace") for line in document["stdout"].splitlines(keepends=True)],
                 source,
             )
         )
-        yield from items or [Unreadable(name, source, _("contains no report"))]
+        yield from items or [UnreadableReport(name, source, _("contains no report"))]
     else:
         for key, part in document.items():
             if isinstance(part, (dict, list)):
-                inner = key if depth and isinstance(part, dict) and key not in ("hosts", "results") else name
-                yield from find_reports(part, source, inner, depth + 1)
+                # Below the top level the keys of Ansible's tables are host names, but for these two.
+                inner_name = (
+                    key if depth and isinstance(part, dict) and key not in ("hosts", "results") else name
+                )
+                yield from find_reports(part, source, inner_name, depth + 1)
 
 
-def _in_fleet(document: dict[str, Any], source: str, depth: int) -> Iterator[Item]:
-    """What a merged document says of each node. One of an older npudoctor names no node beside its report."""
+def _reports_in_fleet(document: dict[str, Any], source: str, depth: int) -> Iterator[Item]:
+    """Yield the reports in a merged document. Older versions of npudoctor wrote no node next to each
+    report."""
     parts = document.get("reports")
     for part in parts if isinstance(parts, list) else ():
         if not isinstance(part, dict):
@@ -350,10 +368,10 @@ def _in_fleet(document: dict[str, Any], source: str, depth: int) -> Iterator[Ite
         node = part.get("node") if isinstance(part.get("node"), str) else None
         error = part.get("error")
         if part.get("schema") == REPORT:
-            yield Found({key: value for key, value in part.items() if key != "node"}, source, node)
-        elif isinstance(error, str):  # also of a file, of which nobody knows whose report it was
-            at = part.get("source")
-            where = at if node is None and isinstance(at, str) else source
-            yield Unreadable(node, where, error[:500], part.get("unreachable") is True)
+            yield ReceivedReport({key: value for key, value in part.items() if key != "node"}, source, node)
+        elif isinstance(error, str):  # of a node, or of a file whose node is unknown
+            original_source = part.get("source")
+            report_source = original_source if node is None and isinstance(original_source, str) else source
+            yield UnreadableReport(node, report_source, error[:500], part.get("unreachable") is True)
         else:
-            yield from _in_table(part, source, node, depth + 1)
+            yield from _reports_in_table(part, source, node, depth + 1)

@@ -1,4 +1,4 @@
-"""What is asked of many nodes at once."""
+"""A command for many nodes at once."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from npudoctor.core.frozen import dataclass
 
 @dataclass(frozen=True)
 class Request:
-    """One command for many nodes. `seconds`: how long one node may take, its login included.
+    """One command for many nodes. `seconds`: how long one node may take, including its login.
 
-    `user`: None for the one that ssh chooses. `tree`: a TopologyTree of ClusterShell, if any. `carried`: a
-    program of Python for nodes without npudoctor, taken away again; the command is what follows its name.
+    `fanout`: how many nodes at once. `user`: None for the one that ssh chooses. `tree`: a TopologyTree of
+    ClusterShell, None without gateways. `carried`: npudoctor.pyz for nodes without npudoctor, removed again;
+    `command` then holds its arguments only. b"": nothing is copied.
     """
 
     nodes: tuple[str, ...]

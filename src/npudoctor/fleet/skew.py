@@ -1,4 +1,4 @@
-"""What must be alike on all nodes of a job and is not: the majority, and who deviates."""
+"""Finds facts that must be equal on all nodes of a job and are not: the majority, and which nodes deviate."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from npudoctor.core.messages import _
 from npudoctor.core.model import Compared
 from npudoctor.core.redact.redact import redact_value
 
-IN_STEP = 1.5  # seconds: a node tells whole ones
+IN_STEP = 1.5  # seconds; `date +%s` on the node gives whole seconds
 LONGEST = 200  # characters of a value
 MOST = 400  # facts of one node; a real one has about 40
+# As in merge: bounds a hostile report.
 MOST_ROWS = 1000
 MOST_NAMES = 500  # variables, packages and the like of all nodes together; a real fleet has about 100
 
@@ -32,32 +33,32 @@ _OF_REPORT = {
 }
 
 
-class Told(NamedTuple):
-    """A value of one node. `check`: which tells it, "" for the report itself.
+class NodeFact(NamedTuple):
+    """A value of one node. `check`: the check that reports it, "" for the report itself.
 
-    `listed`: the check lists all that there is, so that an answer without it means that there is none.
-    `named`: the node itself chose the name of the fact.
+    `is_listed`: the check lists everything there is, so that a report without this fact means it does not
+    exist. `is_node_named`: the node itself chose the name of the fact, as that of a variable.
     """
 
     value: str
     check: str = ""
-    listed: bool = False
-    named: bool = False
+    is_listed: bool = False
+    is_node_named: bool = False
 
 
-class Looked(NamedTuple):
-    """The checks that came to an end at one node: with an answer, or because they do not apply there."""
+class CompletedChecks(NamedTuple):
+    """The checks that completed on one node: with an answer, or skipped because they do not apply."""
 
     answered: frozenset[str]
     skipped: frozenset[str]
 
 
-NOWHERE = Looked(frozenset(), frozenset())
+NOWHERE = CompletedChecks(frozenset(), frozenset())
 
 
 @dataclass(frozen=True)
 class Deviation:
-    """A value that some nodes have. None: the node was looked at and has none."""
+    """A value and the nodes that have it. None: these nodes were checked and have no such thing."""
 
     value: Optional[str]
     nodes: tuple[str, ...]
@@ -65,61 +66,63 @@ class Deviation:
 
 @dataclass(frozen=True)
 class Skew:
-    """One fact with at least two values, the most frequent first."""
+    """One fact with at least two values: the most frequent, and the other ones in order of frequency."""
 
     fact: str
     majority: Deviation
-    others: tuple[Deviation, ...]
+    deviations: tuple[Deviation, ...]
 
 
 @dataclass(frozen=True)
-class Gap:
-    """Facts that other nodes told and these did not: they could not be compared."""
+class UncomparedFacts:
+    """Facts that other nodes reported and these did not, so that they could not be compared."""
 
     facts: tuple[str, ...]
     nodes: tuple[str, ...]
 
 
 @cache
-def built_in() -> Mapping[str, tuple[Compared, ...]]:
-    """What the built-in checks declare to be compared, by their ids."""
+def compared_by_check() -> Mapping[str, tuple[Compared, ...]]:
+    """By id of a built-in check, the facts that it declares to be compared."""
     return {check.id: check.compares for check in load_index().values() if check.compares}
 
 
-def facts_of(report: Mapping[str, Any]) -> tuple[dict[str, Told], Looked]:
-    """The comparable facts of a report as short texts without secrets, and which checks looked."""
+def facts_of(report: Mapping[str, Any]) -> tuple[dict[str, NodeFact], CompletedChecks]:
+    """The comparable facts of a report by name, redacted, and which checks completed."""
     results = report.get("results")
     rows = [
         row
         for row in (results[:MOST_ROWS] if isinstance(results, list) else ())
         if isinstance(row, dict)
         and isinstance(row.get("check"), str)
-        and (row["check"] in built_in() or row.get("compares"))
+        and (row["check"] in compared_by_check() or row.get("compares"))
     ]
-    facts: dict[str, Told] = {}
+    facts: dict[str, NodeFact] = {}
     for fact, path in _OF_REPORT.items():
-        facts.update((fact, Told(value)) for value in _texts(fact, _at(report, path)))
+        facts.update((fact, NodeFact(value)) for value in _value_texts(fact, _value_at(report, path)))
     tables = {row["check"]: row["facts"] for row in rows if row.get("facts")}
-    for check, declared in built_in().items():
+    for check, declared in compared_by_check().items():
         for compared in declared if check in tables else ():
-            facts.pop(compared.name, None)  # of two checks that tell it the last decides
+            facts.pop(compared.name, None)  # when two checks report it, the last one counts
             facts.update(_read_facts(check, compared, tables[check]))
     for row in rows:
-        for compared in _read_compared(row) if row["check"] not in built_in() else ():
+        for compared in _read_compared(row) if row["check"] not in compared_by_check() else ():
             for fact, entry in _read_facts(row["check"], compared, row.get("facts")):
-                facts.setdefault(fact, entry._replace(named=True))
+                facts.setdefault(fact, entry._replace(is_node_named=True))
     if len(facts) > MOST:
         facts = {name: facts[name] for name in list(facts)[:MOST]}
     return facts, _list_answered(report, rows)
 
 
 def clock_text(ahead: float) -> str:
-    """How a node's clock stands to ours, as a value to compare: seconds that are certain."""
+    """The offset of a node's clock as a value to compare: "in step", or the whole seconds that are
+    certain."""
     return "in step" if abs(ahead) <= IN_STEP else f"{ahead:+.0f} s"
 
 
-def _list_answered(report: Mapping[str, Any], rows: Iterable[dict[str, Any]]) -> Looked:
-    """Which checks came to an end. One that profile or scope left out was skipped too, and did not look."""
+def _list_answered(report: Mapping[str, Any], rows: Iterable[dict[str, Any]]) -> CompletedChecks:
+    """Which checks completed. A check skipped by the profile or scope has status "skipped", but did not
+    look."""
     quick, scope = report.get("profile") == "quick", report.get("scope")
     answered, skipped = [], []
     for row in rows:
@@ -129,11 +132,11 @@ def _list_answered(report: Mapping[str, Any], rows: Iterable[dict[str, Any]]) ->
                 skipped.append(row["check"])
         elif status in ("ok", "problem"):
             answered.append(row["check"])
-    return Looked(frozenset(answered), frozenset(skipped))
+    return CompletedChecks(frozenset(answered), frozenset(skipped))
 
 
 def _read_compared(row: Mapping[str, Any]) -> list[Compared]:
-    """What a check that is not built in declares in its row; nothing where that is not well formed."""
+    """What the row of a check that is not built in declares to be compared; [] when that is malformed."""
     declared = row["compares"]
     try:
         return [compared_of(compared) for compared in declared[:MOST_COMPARED]]
@@ -141,25 +144,25 @@ def _read_compared(row: Mapping[str, Any]) -> list[Compared]:
         return []
 
 
-def _read_facts(check: str, compared: Compared, facts: object) -> Iterator[tuple[str, Told]]:
-    """The fact that a check declares; of a table each entry."""
-    value = _at(facts, compared.path.split(".") if compared.path else ())
+def _read_facts(check: str, compared: Compared, facts: object) -> Iterator[tuple[str, NodeFact]]:
+    """Yield the fact that a check declares; of a table each entry."""
+    value = _value_at(facts, compared.path.split(".") if compared.path else ())
     if compared.name:
-        for text in _texts(compared.name, value):
-            yield compared.name, Told(text, check, compared.complete)
+        for text in _value_texts(compared.name, value):
+            yield compared.name, NodeFact(text, check, compared.complete)
     elif isinstance(value, dict):
         for key, entry in list(value.items())[:MOST]:
             name = key[:LONGEST]
-            for text in _texts(name, entry) if key not in compared.own else ():
-                yield name, Told(text, check, listed=True, named=True)
+            for text in _value_texts(name, entry) if key not in compared.own else ():
+                yield name, NodeFact(text, check, is_listed=True, is_node_named=True)
 
 
-def _at(value: Any, path: Sequence[str]) -> Any:
-    """What stands at a path; at "*" all values that occur, as one text."""
+def _value_at(value: Any, path: Sequence[str]) -> Any:
+    """The value at a path of keys, None when absent; at "*" all distinct values, sorted, as one text."""
     for index, key in enumerate(path):
         if key == "*":
             parts = list(value.values())[:MOST] if isinstance(value, dict) else []
-            below = [_at(part, path[index + 1 :]) for part in parts]
+            below = [_value_at(part, path[index + 1 :]) for part in parts]
             plain = {str(part)[:LONGEST] for part in below if type(part) in (int, str)}
             return " ".join(sorted(plain)) or None
         if isinstance(value, list):
@@ -169,31 +172,32 @@ def _at(value: Any, path: Sequence[str]) -> Any:
     return value
 
 
-def _texts(fact: str, value: object) -> Iterator[str]:
-    """The value as a text, or nothing."""
+def _value_texts(fact: str, value: object) -> Iterator[str]:
+    """Yield the value as text; nothing when it has no short text."""
     if isinstance(value, bool):
         yield "yes" if value else "no"
     elif isinstance(value, (int, float)):
         yield str(value)[:LONGEST]
     elif isinstance(value, list) and all(isinstance(part, str) for part in value[:MOST]):
-        yield from _texts(fact, " ".join(value[:MOST]))
+        yield from _value_texts(fact, " ".join(value[:MOST]))
     elif isinstance(value, str) and value:
+        # With its name: whether a value is a secret often depends on the name of its variable.
         shown = redact_value({fact: value[:LONGEST]})
         yield str(shown[fact]) if isinstance(shown, dict) else ""
 
 
-class Comparison:
-    """Gathers facts node by node; a value is held once however many nodes have it."""
+class FleetComparison:
+    """Collects facts node by node; each distinct value is held once."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, dict[str, list[str]]] = {}
-        self._tellers: dict[str, dict[str, bool]] = {}  # by fact: the checks that tell it, and whether listed
-        self._looked: dict[Looked, list[str]] = {}
+        self._tellers: dict[str, dict[str, bool]] = {}  # by fact, by check that reports it: whether listed
+        self._looked: dict[CompletedChecks, list[str]] = {}
         self._count = self._names = 0
         self._left_out: dict[str, None] = {}
 
-    def add(self, node: str, facts: Mapping[str, Told], looked: Looked) -> None:
-        """The facts of one node, and which checks looked there."""
+    def add(self, node: str, facts: Mapping[str, NodeFact], completed: CompletedChecks) -> None:
+        """Add the facts of one node, and which checks completed there."""
         self._count += 1
         for fact, (value, check, listed, named) in facts.items():
             if fact not in self._nodes and named:
@@ -203,52 +207,52 @@ class Comparison:
                     continue
             self._nodes.setdefault(fact, {}).setdefault(value, []).append(node)
             self._tellers.setdefault(fact, {})[check] = listed
-        self._looked.setdefault(looked, []).append(node)
+        self._looked.setdefault(completed, []).append(node)
 
-    def skews(self) -> tuple[tuple[Skew, ...], tuple[Gap, ...]]:
-        """What differs, fewest deviating nodes first, as one node unlike all others is the likely cause.
+    def skews(self) -> tuple[tuple[Skew, ...], tuple[UncomparedFacts, ...]]:
+        """The facts that differ, and those that could not be compared.
 
-        And what could not be compared, by the nodes that do not tell it.
+        The fact with the fewest deviating nodes comes first: a single deviating node is the likely cause.
         """
         skews: list[Skew] = []
-        open_facts: dict[str, list[str]] = {}
+        uncompared_facts: dict[str, list[str]] = {}
         for fact in self._nodes:
-            none, unknown = self._without(fact)
-            skews += self._skew(fact, none)
-            for node in unknown:
-                open_facts.setdefault(node, []).append(fact)
+            nodes_without, unknown_nodes = self._without(fact)
+            skews += self._skew(fact, nodes_without)
+            for node in unknown_nodes:
+                uncompared_facts.setdefault(node, []).append(fact)
         for node in self._left_out:
-            open_facts.setdefault(node, []).append(
+            uncompared_facts.setdefault(node, []).append(
                 _("all variable and package names after the first {n}", n=MOST_NAMES)
             )
-        skews.sort(key=lambda skew: (sum(len(other.nodes) for other in skew.others), skew.fact))
+        skews.sort(key=lambda skew: (sum(len(deviation.nodes) for deviation in skew.deviations), skew.fact))
         alike: dict[tuple[str, ...], list[str]] = {}
-        for node, facts in open_facts.items():
+        for node, facts in uncompared_facts.items():
             alike.setdefault(tuple(facts), []).append(node)
         ranked = sorted(alike.items(), key=lambda item: (-len(item[1]), item[1]))
-        return tuple(skews), tuple(Gap(facts, tuple(nodes)) for facts, nodes in ranked)
+        return tuple(skews), tuple(UncomparedFacts(facts, tuple(nodes)) for facts, nodes in ranked)
 
-    def _skew(self, fact: str, none: list[str]) -> Iterator[Skew]:
+    def _skew(self, fact: str, nodes_without: list[str]) -> Iterator[Skew]:
         values: dict[Optional[str], list[str]] = dict(self._nodes[fact].items())
-        if none:
-            values[None] = none
+        if nodes_without:
+            values[None] = nodes_without
         if len(values) < 2:
             return
         ranked = sorted(values.items(), key=lambda item: (-len(item[1]), item[0] is None, item[0] or ""))
-        first, *others = (Deviation(value, tuple(nodes)) for value, nodes in ranked)
-        yield Skew(fact, first, tuple(others))
+        majority, *deviations = (Deviation(value, tuple(nodes)) for value, nodes in ranked)
+        yield Skew(fact, majority, tuple(deviations))
 
     def _without(self, fact: str) -> tuple[list[str], list[str]]:
-        """The nodes that have no such thing, and those of which nobody knows."""
-        known = {node for nodes in self._nodes[fact].values() for node in nodes}
+        """The nodes that certainly do not have the fact, and those for which it is unknown."""
+        nodes_with_fact = {node for nodes in self._nodes[fact].values() for node in nodes}
         answers: tuple[list[str], list[str]] = [], []
-        if len(known) < self._count:
-            for looked, nodes in self._looked.items():
-                # Whether a node without a value has none: all that could tell one looked, and know of none.
+        if len(nodes_with_fact) < self._count:
+            for completed, nodes in self._looked.items():
+                # Absent only when every check that could report it completed there and lists everything.
                 tellers = self._tellers[fact]
-                exists_not = all(
-                    check in looked.skipped or (listed and check in looked.answered)
+                is_absent = all(
+                    check in completed.skipped or (listed and check in completed.answered)
                     for check, listed in tellers.items()
                 )
-                answers[0 if exists_not else 1].extend(node for node in nodes if node not in known)
+                answers[0 if is_absent else 1].extend(node for node in nodes if node not in nodes_with_fact)
         return answers

@@ -1,4 +1,4 @@
-"""Nodes on which Slurm starts nothing now, and what it says about why: nobody need wait for them."""
+"""Finds nodes on which Slurm starts no jobs now, and its reason: nobody need wait for them."""
 
 from __future__ import annotations
 
@@ -8,42 +8,45 @@ from collections.abc import Mapping, Sequence
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.messages import _
 from npudoctor.core.redact.redact import redact
-from npudoctor.fleet.nodes import fold
-from npudoctor.fleet.programs import trusted_program
+from npudoctor.fleet.nodes import fold_nodes
+from npudoctor.fleet.programs import find_trusted_program
 
+# Seconds for sinfo, which asks a slurmctld that may be busy or down.
 _SECONDS = 10.0
-_REASON = 200  # characters of what a person wrote
-_CLOSED = ("drain", "drng", "down", "fail", "inval")  # how sinfo's short names of such states begin
-_SILENT = "*"  # how they end where slurmd does not answer
+_REASON = 200  # characters of the reason that an administrator wrote
+# Prefixes of sinfo's compact state names (%t) of such nodes: drain, drng, down, fail, failg, inval.
+_CLOSED = ("drain", "drng", "down", "fail", "inval")
+_SILENT = "*"  # sinfo's suffix for a node whose slurmd does not respond
 
 
-def closed_nodes(nodes: Sequence[str]) -> Mapping[str, str]:
-    """Those of the nodes that Slurm gives no job, each with a sentence that says why.
+def find_closed_nodes(nodes: Sequence[str]) -> Mapping[str, str]:
+    """By node on which Slurm starts no job, a sentence that says why; {} when sinfo cannot be asked.
 
-    A node that Slurm does not tell us about is not among them: it may be hidden from us, and srun will say.
+    A node that sinfo does not list is left out: it may be hidden from this user, and srun will tell.
     """
     try:
-        command = [trusted_program("sinfo"), "-a", "-h", "-N", "-n", fold(nodes), "-o", "%N %t %E"]
+        # -a: hidden partitions too; -h: no header; -N: one line per node and partition.
+        command = [find_trusted_program("sinfo"), "-a", "-h", "-N", "-n", fold_nodes(nodes), "-o", "%N %t %E"]
         answer = subprocess.run(command, capture_output=True, timeout=_SECONDS, stdin=subprocess.DEVNULL)
     except (CannotTell, OSError, subprocess.TimeoutExpired):
         return {}
-    return closed_in(answer.stdout.decode("utf-8", "replace"), nodes)
+    return parse_closed_nodes(answer.stdout.decode("utf-8", "replace"), nodes)
 
 
-def closed_in(text: str, nodes: Sequence[str]) -> Mapping[str, str]:
-    """The same out of what `sinfo -h -N -o "%N %t %E"` printed: a line for each partition of a node."""
-    closed, asked = {}, frozenset(nodes)
+def parse_closed_nodes(text: str, nodes: Sequence[str]) -> Mapping[str, str]:
+    """By closed node, a sentence why, from the output of `sinfo -h -N -o "%N %t %E"`."""
+    closed, requested = {}, frozenset(nodes)
     for line in text.splitlines():
         node, _blank, rest = line.partition(" ")
         state, _blank, reason = rest.partition(" ")
         why = _why_closed(state, reason.strip())
-        if why and node in asked:
+        if why and node in requested:
             closed[node] = why
     return closed
 
 
 def _why_closed(state: str, reason: str) -> str:
-    """A sentence, or "" where jobs start."""
+    """A sentence why the node is closed; "" when jobs start there."""
     if not state.startswith(_CLOSED):
         return (
             _("Slurm gets no response from it (state {state})", state=state)

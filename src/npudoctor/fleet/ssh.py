@@ -1,4 +1,4 @@
-"""Asks nodes over ssh, by ClusterShell: its fanout, its time-outs, its tree."""
+"""Runs the command on the nodes over ssh, with ClusterShell's fanout, timeouts and tree of gateways."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from typing import Any, Callable
 from npudoctor.fixing.steps.shell import quote
 from npudoctor.fleet.answers import ask_all
 from npudoctor.fleet.gathering import Gathering
-from npudoctor.fleet.programs import trusted_program
+from npudoctor.fleet.programs import find_trusted_program
 from npudoctor.fleet.remote import remote_line
 
-# Nobody is there who could answer a question. A host key that is not known is a reason, and never a question.
+# BatchMode: nobody can answer a prompt for a password or a new host key, so that ssh must fail with a reason.
+# ServerAlive: a dead connection is noticed after 15 seconds.
 _OPTIONS = "-oBatchMode=yes -oServerAliveInterval=5 -oServerAliveCountMax=3 -oForwardX11=no -oForwardAgent=no"
 
 
 def gather(gathering: Gathering, turn: Callable[[], None]) -> None:
-    """Ask all nodes, as `ask_all` says."""
+    """Ask all nodes as `ask_all` does."""
     request = gathering.request
-    program = quote(trusted_program("ssh"))
+    program = quote(find_trusted_program("ssh"))
 
     def start(task: Any, handler: Any) -> Any:
         task.set_info("ssh_path", program)

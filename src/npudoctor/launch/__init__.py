@@ -1,5 +1,4 @@
-"""Starts the job as a child of ours, stands in for it, and lets the ranks of a node share one answer.
+"""Starts the job as a child process, acts in its place, and lets the ranks of a node share one answer.
 
-Here belongs the life of the job's process. What is checked before, and printed afterwards, is up to
-the commands.
+The life of the job's process belongs here; what is checked before and printed afterwards, in the commands.
 """

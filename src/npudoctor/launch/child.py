@@ -1,4 +1,4 @@
-"""Asks in a forked process: its threads, open files and memory are gone before the job is started."""
+"""Runs the check in a forked process: its threads, open files and memory are gone before the job starts."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ from npudoctor.core.errors import is_out_of_memory
 from npudoctor.core.parsing import json_of
 from npudoctor.launch.preflight import encode_line
 
-END_SECONDS = 2.0  # how long it may take to end what it started
+END_SECONDS = 2.0  # how long the child may take to end the processes that it started
 
 
 def run_in_child(
     work: Callable[[], Mapping[str, Any]], seconds: Optional[float] = None
 ) -> Optional[dict[str, Any]]:
-    """What the work answers; None when it ended without an answer, or had none after so many seconds.
-    OSError: no process can be made."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would hide how programs end
+    """Run the work in a child; returns its answer, None when it ended without one or `seconds` passed.
+
+    `seconds` None: no limit. Raises OSError when no process can be started.
+    """
+    # When the caller ignores SIGCHLD, children vanish without a status that could be waited for.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     until = math.inf if seconds is None else time.monotonic() + seconds
-    pid, reading = forked.start(lambda writing: _answer(work, writing))
+    pid, reading = forked.start(lambda writing: _send_answer(work, writing))
     try:
         answer = json_of(forked.read_line(reading, until) or b"")
         return answer if isinstance(answer, dict) else None
@@ -34,25 +37,26 @@ def run_in_child(
         return None
     finally:
         os.close(reading)
-        _end(pid)
+        _end_child(pid)
 
 
-def _answer(work: Callable[[], Mapping[str, Any]], writing: int) -> None:
-    os.dup2(open_null(), 0)  # what stands in the caller's input is for the job
+def _send_answer(work: Callable[[], Mapping[str, Any]], writing: int) -> None:
+    os.dup2(open_null(), 0)  # standard input is for the job
     answer: Mapping[str, Any]
     try:
         answer = work()
-    except Exception as error:  # a bug of ours: the caller exits with its own status for it
+    except Exception as error:  # a bug of npudoctor: the parent exits with 70 for it
         answer = {"failed": f"{type(error).__name__}: {error}", "memory": is_out_of_memory(error)}
     forked.write(writing, encode_line(answer))
 
 
-def _end(pid: int) -> None:
-    """Let it put in order what it started, then kill it; one that hangs in the kernel is left behind."""
+def _end_child(pid: int) -> None:
+    """Give the child time to clean up, then kill it; one that hangs in the kernel is abandoned."""
+    # It ended by itself, or somebody else reaped it.
     with suppress(ChildProcessError, ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
         if not forked.has_ended(pid, END_SECONDS):
-            # One that hangs had no time for those it started, where they are a group of its own.
+            # It had no time to end its own children; when it leads a process group, they are in it.
             if os.getpgid(pid) == pid:
                 os.killpg(pid, signal.SIGKILL)
             forked.end(pid)

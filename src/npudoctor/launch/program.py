@@ -1,4 +1,4 @@
-"""Which file a command's first word means, as a shell would find it."""
+"""Finds the file that the first word of a command stands for, as a shell does."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _, strerror
 
-NOT_FOUND, NOT_EXECUTABLE = 127, 126
+NOT_FOUND, NOT_EXECUTABLE = 127, 126  # the exit codes of a POSIX shell
 PYTHON = pattern(r"python(\d+(\.\d+)*)?\Z")
-_SHEBANG = 256  # the kernel reads no more of it
-_LOOKED_AT = 80  # bash reads no more to tell a script from a binary
+_SHEBANG = 256  # bytes; the kernel reads no more of a #! line (BINPRM_BUF_SIZE, 128 before Linux 5.1)
+_BASH_SAMPLE = 80  # bytes that bash reads to tell a script from a binary (check_binary_file)
 
 
 class CannotStart(Exception):
-    """The command cannot be started: the exit status that a shell would give, and why."""
+    """The command cannot be started. `status`: the exit code that a shell would give."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -24,30 +24,31 @@ class CannotStart(Exception):
 
 
 def find_program(word: str, variables: Mapping[str, str]) -> str:
-    """The path of a command: as it stands with a slash in it, else from PATH."""
+    """The path of a command: unchanged when it contains a slash, else found in PATH. Raises CannotStart."""
     if "/" in word:
         return word
     if not word:
         raise CannotStart(NOT_FOUND, _("the command is empty"))
-    barred = None
+    not_executable = None
     for folder in variables.get("PATH", os.defpath).split(":"):
         path = os.path.join(folder or ".", word)
         if _is_file(path):
             if os.access(path, os.X_OK, effective_ids=os.access in os.supports_effective_ids):
                 return path
-            barred = barred or path
-    if barred:
-        raise CannotStart(NOT_EXECUTABLE, f"{barred}: {strerror(13)}")
+            not_executable = not_executable or path
+    if not_executable:
+        raise CannotStart(NOT_EXECUTABLE, f"{not_executable}: {strerror(13)}")
     raise CannotStart(NOT_FOUND, _("{command}: no such command in PATH", command=word))
 
 
-def start_error(path: str, error: int) -> CannotStart:
-    """What execve's refusal of a path means."""
+def explain_start_error(path: str, error: int) -> CannotStart:
+    """The CannotStart for a failed execve of a path. `error`: the errno."""
     if os.path.isdir(path):
         return CannotStart(NOT_EXECUTABLE, _("{path} is a directory", path=path))
+    # ENOENT, ENOTDIR. When the file exists, ENOENT means that its interpreter does not.
     if error in (2, 20) and not os.path.lexists(path):
         return CannotStart(NOT_FOUND, f"{path}: {strerror(error)}")
-    words = shebang(path)
+    words = read_shebang(path)
     if error == 2 and words:
         return CannotStart(
             NOT_EXECUTABLE,
@@ -57,13 +58,13 @@ def start_error(path: str, error: int) -> CannotStart:
 
 
 def is_script(path: bytes) -> bool:
-    """Whether a file that the kernel does not know is a script: as bash judges, by its first line."""
+    """Whether a file that execve rejects with ENOEXEC is a script: no NUL in its first line, as in bash."""
     with open(path, "rb") as file:
-        return b"\0" not in file.read(_LOOKED_AT).split(b"\n", 1)[0]
+        return b"\0" not in file.read(_BASH_SAMPLE).split(b"\n", 1)[0]
 
 
-def shebang(path: str) -> list[str]:
-    """The words of a script's first line, without "#!"; none for all else."""
+def read_shebang(path: str) -> list[str]:
+    """The words of a script's first line without "#!"; [] when the file is no script."""
     if not _is_file(path):
         return []
     try:

@@ -1,4 +1,4 @@
-"""The folder through which the ranks of a node share an answer: private to their user, without links."""
+"""The directory through which the ranks of a node share an answer: private to their user, without links."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from npudoctor.core import way
 from npudoctor.core.parsing import json_of
 from npudoctor.launch.preflight import encode_line
 
-LARGEST = 1 << 20
+LARGEST = 1 << 20  # bytes of a record
 
 
 class Rendezvous:
-    """An opened folder. Every operation goes through its descriptor, and may raise OSError."""
+    """An open directory. All operations use its descriptor, and may raise OSError."""
 
     def __init__(self, path: str, descriptor: int) -> None:
         self.path, self._descriptor = path, descriptor
 
     @classmethod
     def open_first(cls, euid: int, variables: Mapping[str, str]) -> Optional[Rendezvous]:
-        """The first of our places that can be used and is safe; None when none is."""
-        for path in _folders(euid, variables):
+        """Open the first candidate directory that is usable and private to the user; None when there is
+        none."""
+        for path in _candidate_folders(euid, variables):
+            # The parent may be missing, read-only, or another user's: then the next candidate.
             with suppress(OSError):
                 descriptor = way.make_folder(path, parents=False)
                 entry = os.fstat(descriptor)
@@ -34,7 +36,8 @@ class Rendezvous:
         return None
 
     def read(self, name: str) -> Optional[dict[str, Any]]:
-        """The record in a file; None when there is none that npudoctor could have written."""
+        """The record in a file; None when it is missing or no record of npudoctor."""
+        # A damaged record counts as none: the rank then checks itself.
         with suppress(OSError, ValueError):
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             with open(os.open(name, flags, dir_fd=self._descriptor), "rb") as file:
@@ -44,7 +47,7 @@ class Rendezvous:
         return None
 
     def write(self, name: str, record: Mapping[str, Any]) -> None:
-        """Replace a file as a whole."""
+        """Write a record atomically: readers see the old or the new one."""
         new = f".{name}-{os.getpid()}"
         self.remove(new)
         with open(way.open_new(new, self._descriptor), "wb") as file:
@@ -52,19 +55,20 @@ class Rendezvous:
         way.replace(new, name, self._descriptor)
 
     def remove(self, name: str) -> None:
+        # Another rank may have removed it at the same time.
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self._descriptor)
 
-    def names(self) -> Iterator[str]:
-        """All files in it."""
+    def list_names(self) -> Iterator[str]:
+        """Yield the names of all files in the directory."""
         yield from os.listdir(self._descriptor)
 
     def close(self) -> None:
         os.close(self._descriptor)
 
 
-def _folders(euid: int, variables: Mapping[str, str]) -> Iterator[str]:
-    """Root never follows the variable: under sudo -E it may name a folder of somebody else."""
+def _candidate_folders(euid: int, variables: Mapping[str, str]) -> Iterator[str]:
+    """Yield the candidate paths. Root ignores XDG_RUNTIME_DIR: after sudo -E it belongs to another user."""
     if euid == 0:
         yield "/run/npudoctor"
     elif variables.get("XDG_RUNTIME_DIR", "").startswith("/"):

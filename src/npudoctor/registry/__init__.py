@@ -1,5 +1,4 @@
-"""Where checks come from: our own, a directory of the administrator's, other packages; and the child in
-which foreign ones run.
+"""Finds and loads checks: built-in ones, drop-ins of the administrator, plug-ins of other packages.
 
-Here belongs who may supply a check, and how it is loaded. What a check must look like is `checking`.
+Who may supply a check and how it is loaded belongs here; what a check must look like, in `checking`.
 """

@@ -1,4 +1,4 @@
-"""Checks from a directory of the administrator's: trusted by owner and mode, run in child processes."""
+"""Loads checks from the administrator's directory: trusted by owner and mode, run in child processes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ if TYPE_CHECKING:
     from npudoctor.registry.collector import Collector, ForeignCall
 
 
-def load(collector: Collector, directory: str, seconds: float, *, named: bool) -> None:
-    """Load the drop-ins of a directory; `named`: somebody asked for it, so that it must be there."""
+def load_drop_ins(collector: Collector, directory: str, seconds: float, *, is_required: bool) -> None:
+    """Load the drop-ins of a directory, all together within `seconds`.
+
+    `named`: the user set the directory, so that it must exist.
+    """
     directory = os.path.abspath(directory)
     disk = LocalDisk(min(3.0, seconds / 2))
     try:
-        names, reason = _names(directory, Files(disk), named)
+        names, reason = _list_names(directory, Files(disk), is_required)
         if reason:
-            collector.breaks(os.path.basename(directory) or "/", DROP_IN_GROUP, reason)
+            collector.add_broken(os.path.basename(directory) or "/", DROP_IN_GROUP, reason)
         files = [DropIn(collector, directory, name) for name in names]
         for file in files:
             file.start(Files(disk))
@@ -39,8 +42,8 @@ def load(collector: Collector, directory: str, seconds: float, *, named: bool) -
         file.finish(until)
 
 
-def _names(directory: str, files: Files, named: bool) -> tuple[list[str], Optional[str]]:
-    """The names of the drop-ins, or why there can be none."""
+def _list_names(directory: str, files: Files, is_required: bool) -> tuple[list[str], Optional[str]]:
+    """The file names of the drop-ins; or [] and the reason why none is loaded, None when there are none."""
     try:
         reason = _why_remote(directory, files)
         if reason:
@@ -49,14 +52,15 @@ def _names(directory: str, files: Files, named: bool) -> tuple[list[str], Option
         reason = why_untrusted(directory, os.geteuid()) if names else None
         return ([], reason) if reason else (names, None)
     except FileNotFoundError:
-        return [], _("{path} does not exist", path=directory) if named else None
+        return [], _("{path} does not exist", path=directory) if is_required else None
     except OSError as error:
         why = strerror(error.errno)
         return [], _("{path} cannot be read: {why}", path=directory, why=why)
 
 
 def _why_remote(path: str, files: Files) -> Optional[str]:
-    """Why a path is not touched by ourselves: what lies on a mount that dies would hold the whole run."""
+    """Why this process must not read a path: on a mount that hangs, the whole run would hang. None: it
+    may."""
     try:
         real = files.real(path)
     except CannotTell as error:
@@ -69,9 +73,9 @@ def _why_remote(path: str, files: Files) -> Optional[str]:
 
 
 class ForeignCheck:
-    """Somebody else's code on its way to be a check; `load` is called in child processes only.
+    """A third party's check while it is being loaded. `load` is called in child processes only.
 
-    `where` is the file that names it, where its own name does not tell.
+    `where`: the file that declares it, when the name does not tell; "" otherwise.
     """
 
     def __init__(
@@ -82,31 +86,32 @@ class ForeignCheck:
         self._child: Optional[GuardedChild] = None
 
     def begin(self) -> None:
-        """Load it in a child."""
+        """Start a child that loads the check."""
         from npudoctor.registry.child import start_child
 
         try:
-            self._child = start_child(lambda: foreign.declaration(self._load))
+            self._child = start_child(lambda: foreign.declare_check(self._load))
         except OSError as error:
-            self.breaks(_no_process(error))
+            self.report_broken(_no_process_reason(error))
 
     def finish(self, until: float) -> None:
-        """Take what it declares."""
+        """Read what the child declares, and add the check or a broken row. `until`: on the monotonic
+        clock."""
         if self._child is None:
             return
         try:
-            declaration = self._child.answer(until)
+            declaration = self._child.read_answer(until)
         except Ended:
-            self.breaks(_("loading did not finish in time"))
+            self.report_broken(_("loading did not finish in time"))
             return
         if declaration is None or "broken" in declaration:
             why = _("its process ended during loading") if declaration is None else str(declaration["broken"])
-            self.breaks(why)
+            self.report_broken(why)
             return
         try:
-            check = foreign.check_from_declaration(declaration, self._name, _never, self._group)
+            check = foreign.check_from_declaration(declaration, self._name, _refuse_to_ask, self._group)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            self.breaks(f"{type(error).__name__}: {error}")
+            self.report_broken(f"{type(error).__name__}: {error}")
             return
         if self._collector.add(check, self._where):
             self._collector.foreign[check.id] = self._foreign_call()
@@ -118,38 +123,40 @@ class ForeignCheck:
             try:
                 child = start_child(lambda: foreign.ask_in_child(self._load, host))
             except OSError as error:
-                return _fail_when_asked(_no_process(error))
-            return lambda until: foreign.replay_answers(child.answer(until))
+                return _fail_when_asked(_no_process_reason(error))
+            return lambda until: foreign.replay_answers(child.read_answer(until))
 
         return ask
 
-    def breaks(self, why: str) -> None:
-        """Report that it is no check."""
-        self._collector.breaks(self._name, self._group, why, self._where)
+    def report_broken(self, why: str) -> None:
+        """Add a broken row for it."""
+        self._collector.add_broken(self._name, self._group, why, self._where)
 
 
 class DropIn(ForeignCheck):
-    """One file on its way to be a check."""
+    """One file of the drop-in directory while it is being loaded."""
 
     def __init__(self, collector: Collector, directory: str, file: str) -> None:
         self._path = os.path.join(directory, file)
         self._source = b""
         name = file[: -len(".py")]
-        super().__init__(collector, name, DROP_IN_GROUP, lambda: foreign.load(self._source, self._path, name))
+        super().__init__(
+            collector, name, DROP_IN_GROUP, lambda: foreign.load_source(self._source, self._path, name)
+        )
 
     def start(self, files: Files) -> None:
-        """Read the file once, judge it, and load what was read in a child."""
+        """Read the file once, verify its owner and mode, and start a child that loads what was read."""
         reason = _why_remote(self._path, files)
         source, untrusted = (None, reason) if reason else read_trusted(self._path, os.geteuid())
         if source is None:
-            self.breaks(untrusted or "")
+            self.report_broken(untrusted or "")
             return
         self._source = source
         self.begin()
 
 
 def _fail_when_asked(why: str) -> Callable[[float], Iterator[CheckOutput]]:
-    """What is asked instead where no process can be started; apart, as it raises only when it is asked."""
+    """A stand-in for a check whose process cannot be started: it raises when it is run, not before."""
 
     def fail(until: float) -> Iterator[CheckOutput]:
         raise Ended(Status.CRASHED, why)
@@ -157,10 +164,10 @@ def _fail_when_asked(why: str) -> Callable[[float], Iterator[CheckOutput]]:
     return fail
 
 
-def _no_process(error: OSError) -> str:
+def _no_process_reason(error: OSError) -> str:
     return _("cannot start a process for it: {why}", why=strerror(error.errno))
 
 
-def _never(host: Host) -> Iterator[CheckOutput]:
-    """The question of a foreign check, as every check has one."""
+def _refuse_to_ask(host: Host) -> Iterator[CheckOutput]:
+    """Fills the field `ask` of a foreign check, which the runner never calls."""
     raise AssertionError("a foreign check is asked in a child process")

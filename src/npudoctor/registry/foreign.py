@@ -1,4 +1,4 @@
-"""Checks of third parties: loaded and asked in child processes that can exit, hang or die as they like."""
+"""Loads and runs third parties' checks in child processes, which may exit, hang or be killed at any time."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from npudoctor.host.fs.files import LocalDisk
 from npudoctor.registry.child import ANSWER_LIMIT
 
 
-def load(source: bytes, path: str, name: str) -> Check:
-    """Compile and run the source of a drop-in; its one Check. Whatever is wrong with it raises."""
+def load_source(source: bytes, path: str, name: str) -> Check:
+    """Compile and execute the source of a drop-in; returns its one Check. Any error in it is raised."""
     space: dict[str, Any] = {"__name__": "npudoctor_drop_in_" + name, "__file__": path}
-    # Whatever PYTHONOPTIMIZE says: the docstring is the manual.
+    # At most 1 whatever PYTHONOPTIMIZE says: 2 drops docstrings, and the docstring is the manual.
     code = compile(source, path, "exec", optimize=min(sys.flags.optimize, 1))
-    exec(code, space)  # noqa: S102  (trusted by owner and mode: trust.py)
-    return _only(space, name)
+    exec(code, space)  # noqa: S102  (trusted by owner and mode: core/trust/paths.py)
+    return _single_check(space, name)
 
 
 def load_module(module: str, name: str) -> Check:
-    """Import the module of a plug-in; its one Check. Whatever is wrong with it raises."""
-    return _only(vars(import_module(module)), name)
+    """Import the module of a plug-in; returns its one Check. Any error in it is raised."""
+    return _single_check(vars(import_module(module)), name)
 
 
-def _only(space: Mapping[str, Any], name: str) -> Check:
+def _single_check(space: Mapping[str, Any], name: str) -> Check:
     checks = {value.id: value for value in space.values() if isinstance(value, Check)}
     if len(checks) != 1:
         raise ValueError(f"a file holds one check, this one holds {len(checks)}")
@@ -50,13 +50,13 @@ def _only(space: Mapping[str, Any], name: str) -> Check:
     return check
 
 
-def declaration(load: Callable[[], Check]) -> dict[str, Any]:
-    """In the child: what a foreign check declares, or why it is broken."""
+def declare_check(load: Callable[[], Check]) -> dict[str, Any]:
+    """In the child: what a foreign check declares, as JSON values; or {"broken": the reason}."""
     try:
         check = load()
-    except BaseException as error:  # SystemExit and KeyboardInterrupt of a plug-in are its own
+    except BaseException as error:  # SystemExit and KeyboardInterrupt at import, too
         return {"broken": f"{type(error).__name__}: {error}"}
-    needs: Any = check.needs  # of a Check that was not made by @check: anything
+    needs: Any = check.needs  # may have any type when the Check was not made by @check
     return {
         "id": check.id,
         "scope": check.scope.value,
@@ -73,7 +73,7 @@ def declaration(load: Callable[[], Check]) -> dict[str, Any]:
 def check_from_declaration(
     declaration: dict[str, Any], name: str, ask: Callable[[Host], Any], group: str
 ) -> Check:
-    """The Check that a child declared; it can say what it likes, so all of it is judged again."""
+    """The Check that a child declared. The child is not trusted, so that everything is validated again."""
     codes = {code: Severity(severity) for code, severity in declaration["codes"].items()}
     compares = tuple(map(compared_of, declaration["compares"]))
     wrong = declaration_error(declaration["id"], codes, declaration["tags"], declaration["needs"], compares)
@@ -98,12 +98,12 @@ def check_from_declaration(
 
 
 def ask_in_child(load: Callable[[], Check], host: Host) -> dict[str, Any]:
-    """In the child: ask a foreign check and put its answers into JSON."""
+    """In the child: run a foreign check; returns its output and how it ended as JSON values."""
     answers: list[dict[str, Any]] = []
     if isinstance(host.disk, LocalDisk):
         host.disk.drop_children()
     ending: dict[str, Any] = {"ended": "done"}
-    left = ANSWER_LIMIT
+    remaining_bytes = ANSWER_LIMIT
     try:
         check = load()
         why = why_not_applicable(check.needs, host)
@@ -111,10 +111,10 @@ def ask_in_child(load: Callable[[], Check], host: Host) -> dict[str, Any]:
             raise Skip(why)
         for answer in check.ask(host):
             encoded = _encode(answer)
-            left -= len(json.dumps(encoded)) + len(", ")
-            if left < 0:
-                most = ANSWER_LIMIT >> 20
-                raise ValueError(_("its results are larger than {most} MiB", most=most))
+            remaining_bytes -= len(json.dumps(encoded)) + len(", ")
+            if remaining_bytes < 0:
+                most_mib = ANSWER_LIMIT >> 20
+                raise ValueError(_("its results are larger than {most} MiB", most=most_mib))
             answers.append(encoded)
     except Skip as skip:
         ending = {"ended": "skip", "reason": str(skip)}
@@ -128,7 +128,10 @@ def ask_in_child(load: Callable[[], Check], host: Host) -> dict[str, Any]:
 
 
 def replay_answers(answers: Optional[dict[str, Any]]) -> Iterator[CheckOutput]:
-    """Replay in the parent what a child answered: yields its findings, raises its ending."""
+    """In the parent: yield the findings and facts of a child's answer, then raise the way in which it ended.
+
+    None: the child ended without an answer.
+    """
     if answers is None:
         raise Ended(Status.CRASHED, _("its process ended without a result"))
     for answer in answers["answers"]:
@@ -147,7 +150,7 @@ def replay_answers(answers: Optional[dict[str, Any]]) -> Iterator[CheckOutput]:
 def _encode(answer: object) -> dict[str, Any]:
     if isinstance(answer, Facts):
         facts = dict(answer.values)
-        json.dumps(facts, allow_nan=False)  # here it is the check's own crash, with its reason
+        json.dumps(facts, allow_nan=False)  # raises here, as a crash of this check with its reason
         return {"facts": facts}
     if not isinstance(answer, Finding):
         raise TypeError(f"a check yields findings, not {type(answer).__name__}")
@@ -187,7 +190,7 @@ def _decode(data: dict[str, Any]) -> CheckOutput:
         fix=fix
         and Fix(
             title=fix["title"],
-            steps=tuple(_step(step) for step in fix["steps"]),
+            steps=tuple(_decode_step(step) for step in fix["steps"]),
             undo=tuple(fix["undo"]),
             risk=Risk(fix["risk"]),
             needs_root=fix["needs_root"],
@@ -196,9 +199,11 @@ def _decode(data: dict[str, Any]) -> CheckOutput:
     )
 
 
-def _step(data: dict[str, Any]) -> KnownStep:
-    """A step that a stranger made; asked of each. The questions of our own steps only look; of a stranger's
-    nobody knows."""
+def _decode_step(data: dict[str, Any]) -> KnownStep:
+    """Decode a step of a foreign check. Raises ValueError when it would run a command that is not shown.
+
+    `unless` and `still` run before the step and are not shown; those of built-in steps only read.
+    """
     step = decode(data)
     if isinstance(step, Command) and (step.unless or step.still):
         raise ValueError(_("a step may run only what it shows: remove unless and still"))

@@ -1,4 +1,4 @@
-"""Checks that other distributions bring along, by entry points: loaded and asked in child processes."""
+"""Loads checks of other distributions, found by their entry points, in child processes."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ UNNAMED = "unnamed-plug-in"
 
 
 class EntryPoint(NamedTuple):
-    """One line of an entry_points.txt; `file` is where it stands."""
+    """One line of an entry_points.txt; `file` is the path of that file."""
 
     name: str
     module: str
     file: str
 
 
-def load(collector: Collector, points: Mapping[tuple[str, str], str], until: float) -> None:
-    """Load the modules that the entry points name; the steady clock says until when."""
-    begun = []
+def load_plug_ins(collector: Collector, points: Mapping[tuple[str, str], str], until: float) -> None:
+    """Load the modules that the entry points name. `until`: a time on the monotonic clock."""
+    loading = []
     for (name, module), file in points.items():
         point = EntryPoint(name, module, file)
-        why = _why_not(point)
+        why = _why_rejected(point)
         if why is not None:
-            collector.breaks(point.name if _has_valid_name(point) else UNNAMED, PLUG_IN_GROUP, why)
+            collector.add_broken(point.name if _has_valid_name(point) else UNNAMED, PLUG_IN_GROUP, why)
             continue
         ask = partial(foreign.load_module, point.module, point.name)
         plug_in = ForeignCheck(collector, point.name, PLUG_IN_GROUP, ask, point.file)
         plug_in.begin()
-        begun.append(plug_in)
-    for plug_in in begun:
+        loading.append(plug_in)
+    for plug_in in loading:
         plug_in.finish(until)
 
 
@@ -49,8 +49,9 @@ def _has_valid_name(point: EntryPoint) -> bool:
     return is_name(point.name.replace("_", "-"))
 
 
-def _why_not(point: EntryPoint) -> Optional[str]:
-    """Why a module is not imported: its name is not valid, or other users could have written it."""
+def _why_rejected(point: EntryPoint) -> Optional[str]:
+    """Why a module is not imported: its name is invalid, or another user can modify its files. None: it
+    is."""
     if not _has_valid_name(point):
         return _(
             "{file}: {value!r} is not the name of a check (lower-case words joined by hyphens)",
@@ -73,29 +74,33 @@ def _why_not(point: EntryPoint) -> Optional[str]:
 
 
 def _find_files(module: str) -> Iterator[str]:
-    """The files from which a module and the packages around it would be loaded; none of them is, here.
+    """Yield the files from which a module and its parent packages would be loaded, without importing any.
 
-    What is not found this way has its say when it is imported, in a child.
+    A module that is not found this way fails when it is imported, in a child.
     """
     from importlib.machinery import PathFinder
     from importlib.util import find_spec
 
-    whole, places = "", None
+    dotted_name, search_path = "", None
     for part in module.split("."):
-        whole = f"{whole}.{part}".lstrip(".")
+        dotted_name = f"{dotted_name}.{part}".lstrip(".")
         try:
-            # Of a name without a parent nothing is imported; finders of development installs know it, too.
-            spec = PathFinder.find_spec(whole, places) if places is not None else find_spec(whole)
+            # find_spec of a top-level name imports nothing, and asks the finders of editable installs, too.
+            spec = (
+                PathFinder.find_spec(dotted_name, search_path)
+                if search_path is not None
+                else find_spec(dotted_name)
+            )
         except Untrusted:
             raise
         except (ImportError, ValueError):
             return
         if spec is None:
             return
-        places = list(spec.submodule_search_locations or ())
-        yield from places
+        search_path = list(spec.submodule_search_locations or ())
+        yield from search_path
         if spec.has_location and spec.origin:
             yield spec.origin
-            # The compiled copy that would be run instead, or the folder in which others could put one.
+            # The .pyc that would be executed instead, or the __pycache__ in which another user could put one.
             if spec.cached and os.path.lexists(os.path.dirname(spec.cached)):
                 yield spec.cached if os.path.lexists(spec.cached) else os.path.dirname(spec.cached)

@@ -1,4 +1,4 @@
-"""Finds the checks: built-in by their files, drop-ins by a directory. A broken one becomes a row."""
+"""Finds all checks: built-in ones by their files, plug-ins, drop-ins. A broken one becomes a row."""
 
 from __future__ import annotations
 
@@ -11,46 +11,47 @@ from importlib import import_module
 from npudoctor.checking import index
 from npudoctor.core.trust import guard
 from npudoctor.registry.collector import Collector, LoadedChecks
-from npudoctor.registry.entrypoints import entry_points
+from npudoctor.registry.entrypoints import find_entry_points
 
 DROP_INS = "/etc/npudoctor/checks.d"
-LOAD_SECONDS = 5.0
+LOAD_SECONDS = 5.0  # for all plug-ins and drop-ins together
 
 
 def load_all(variables: Mapping[str, str], seconds: float = LOAD_SECONDS) -> LoadedChecks:
-    """The built-in checks, the plug-ins, and the drop-ins that the caller's variables name; call it before
-    any thread.
+    """Load the built-in checks, the plug-ins, and the drop-ins. Call it before starting any thread.
 
-    `seconds`: how long plug-ins and drop-ins may take to load, all together.
+    `variables`: NPUDOCTOR_CHECKS_DIR in them names the directory of the drop-ins. `seconds`: how long all
+    plug-ins and drop-ins together may take to load; at most LOAD_SECONDS.
     """
     collector = Collector()
     package = import_module("npudoctor.checks")
-    known = index.load_index()
-    for group, name in check_files(list(package.__path__)):
+    indexed = index.load_index()
+    for group, name in list_check_files(list(package.__path__)):
         expected = name.replace("_", "-")
         try:
-            check = known.get((group, expected)) or index.load_check(group, expected)
+            check = indexed.get((group, expected)) or index.load_check(group, expected)
+        # A check of a damaged installation must not stop the others.
         except Exception as error:
-            collector.breaks(expected, group, f"{type(error).__name__}: {error}")
+            collector.add_broken(expected, group, f"{type(error).__name__}: {error}")
         else:
             collector.add(check)
     until = time.monotonic() + min(seconds, LOAD_SECONDS)
-    named = entry_points([*sys.path, *guard.left_out])
-    if named:
+    plug_in_points = find_entry_points([*sys.path, *guard.left_out])
+    if plug_in_points:
         from npudoctor.registry import plugins
 
-        plugins.load(collector, named, until)
+        plugins.load_plug_ins(collector, plug_in_points, until)
     directory = variables.get("NPUDOCTOR_CHECKS_DIR", DROP_INS)
     if directory and (directory != DROP_INS or os.path.lexists(DROP_INS)):
         from npudoctor.registry import dropins  # loaded only here: most machines have none
 
-        left = max(0.1, until - time.monotonic())
-        dropins.load(collector, directory, left, named=directory != DROP_INS)
+        remaining_seconds = max(0.1, until - time.monotonic())
+        dropins.load_drop_ins(collector, directory, remaining_seconds, is_required=directory != DROP_INS)
     return collector.freeze()
 
 
-def check_files(package_path: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Group and module name of every check file below the given folders, in order."""
+def list_check_files(package_path: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield group and module name of every check file in the directories of a package, sorted."""
     for base in package_path:
         for group in sorted(os.listdir(base)):
             if os.path.isfile(os.path.join(base, group, "__init__.py")):

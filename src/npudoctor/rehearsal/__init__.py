@@ -1,5 +1,5 @@
-"""Sick machines to look at: faults, made in namespaces of their own or on a made-up machine inside of them.
+"""Builds faulty machines to try npudoctor on: each fault is made inside namespaces of its own.
 
-Here belongs what builds such a machine, and what happens in it. It knows nothing of how a check works: the
-doctor is started there as a program. Printing what was done is `cli`'s.
+What builds such a machine and what happens in it belongs here. It does not know how checks work: npudoctor is
+started there as a program. Printing the steps belongs to `cli`.
 """

@@ -1,4 +1,4 @@
-"""What a fault is: what it does to a machine, what is said of it, and what takes it away again."""
+"""Defines a fault: how it changes a machine, which finding reports it, and what repairs it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from typing import Callable
 from npudoctor.core.frozen import dataclass
 from npudoctor.rehearsal.stage import Stage
 
-# How a finding is answered: `fix` mends it, the lines that it shows mend it when somebody types them, or
-# nothing that could be typed does.
+# What repairs a fault: `npudoctor fix`, the commands that the finding shows when a person types them, or no
+# command on this machine.
 FIX, TYPED, NOTHING = "fix", "typed", "nothing"
 
 
 @dataclass(frozen=True)
 class Fault:
-    """`code`: the finding that must be there. `makes` breaks a machine that has nothing but a Python.
+    """A fault to rehearse. `code`: of the finding that must report it; `makes`: breaks a machine that has
+    only a Python.
 
-    `by_root`: only root can mend it. `real`: the kernel itself is in that state; else files, tools and
-    devices are made up. `programs` must be installed. `options` of check. `seconds` must pass before it is
-    old enough.
+    `by_root`: only root can repair it. `real`: the kernel itself is in that state; otherwise files, tools and
+    devices are simulated. `programs`: must be installed on this machine. `options`: of `npudoctor check`.
+    `seconds`: to wait before the check, when newer leftovers are not judged.
     """
 
     name: str
@@ -34,15 +35,17 @@ class Fault:
 
     @property
     def check(self) -> str:
-        """The check that finds it."""
+        """The id of the check that finds it."""
         return self.code.partition(".")[0]
 
 
 FAULTS: dict[str, Fault] = {}
 
 
-def fault(name: str, code: str, title: str, **more: object) -> Callable[[Callable[[Stage], None]], None]:
-    """Add what the decorated function does to a machine to the list."""
+def register_fault(
+    name: str, code: str, title: str, **more: object
+) -> Callable[[Callable[[Stage], None]], None]:
+    """A decorator that adds the decorated function to FAULTS; `more`: further fields of Fault."""
 
     def add(makes: Callable[[Stage], None]) -> None:
         FAULTS[name] = Fault(name, code, title, makes, **more)  # type: ignore[arg-type]
@@ -50,11 +53,13 @@ def fault(name: str, code: str, title: str, **more: object) -> Callable[[Callabl
     return add
 
 
-def job_variable(name: str, code: str, title: str, *, remedy: str = TYPED, **variables: str) -> None:
-    """A fault that is a few variables of the job's shell, on a machine with two NPUs."""
+def register_variable_fault(
+    name: str, code: str, title: str, *, remedy: str = TYPED, **variables: str
+) -> None:
+    """Add a fault that consists of variables in the job's shell, on a machine with two NPUs."""
 
     def makes(stage: Stage) -> None:
-        stage.npus()
+        stage.add_npus()
         stage.variables.update(variables)
 
-    fault(name, code, title, remedy=remedy, real=False)(makes)
+    register_fault(name, code, title, remedy=remedy, real=False)(makes)

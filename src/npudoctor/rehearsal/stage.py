@@ -1,4 +1,4 @@
-"""The sick machine while it is made: files, devices, packages, processes and the shell of its job."""
+"""Builds the faulty machine: files, devices, packages, processes and the shell of its job."""
 
 from __future__ import annotations
 
@@ -13,35 +13,36 @@ from typing import Callable, Optional
 from npudoctor.core import forked
 from npudoctor.core.messages import _, language
 from npudoctor.rehearsal import kernel
-from npudoctor.rehearsal.namespaces import Lacking
-from npudoctor.rehearsal.tree import bind_device, own_places, show
+from npudoctor.rehearsal.namespaces import CannotRehearse
+from npudoctor.rehearsal.tree import bind_device, find_own_places, show_read_only
 
-ENVIRONMENT = "/opt/train"  # the job's Python, a virtual environment of the one that runs us
+ENVIRONMENT = "/opt/train"  # the job's Python: a virtual environment of the one that runs npudoctor
 ASCEND = "/usr/local/Ascend"
 SYSTEM = "/usr/sbin:/usr/bin:/sbin:/bin"
 PATH = f"{ENVIRONMENT}/bin:/usr/local/sbin:/usr/local/bin:{SYSTEM}"
-ADDRESS, PEER = "192.0.2.10", "192.0.2.11"
+ADDRESS, PEER = "192.0.2.10", "192.0.2.11"  # TEST-NET-1 of RFC 5737, which is routed nowhere
 NAME = "rehearsal"
-_DONE, _REASON = b"\0", 1000  # what such a process says; bytes of why it failed
-_WAIT = 10.0  # seconds for a program that sets the scene
+_DONE, _REASON = b"\0", 1000  # what a started process writes on success; bytes of its error
+_WAIT = 10.0  # seconds for a program that changes the machine
 
 
 class Stage:
-    """Everything lies in the tree of `tree.build`, and all processes are of our pid namespace."""
+    """The machine under construction: its files are in the tree of `tree.build_tree`, its processes in the
+    new pid namespace."""
 
     def __init__(self) -> None:
         self.home = "/root" if os.geteuid() == 0 else "/home/trainer"
         self.job = f"{self.home}/job"
         self.variables = {"HOME": self.home, "USER": "root" if os.geteuid() == 0 else "trainer", "PATH": PATH,
                           "LANG": "C.UTF-8", "NPUDOCTOR_LANG": language(), "SHELL": "/bin/sh"}  # fmt: skip
-        self.limits: list[tuple[int, int]] = []  # of the shell: a resource and its largest value
+        self.limits: list[tuple[int, int]] = []  # of the job's shell: pairs of RLIMIT_* and the soft limit
         self.folder = self.job
-        self.gone = False  # the folder is removed under the shell
+        self.is_folder_removed = False  # whether the working directory is removed while the shell is in it
 
     def begin(self) -> None:
-        """What every machine has: names, a user, a network, the Python of the job."""
-        kernel.name_machine(NAME)
-        kernel.switch_on("lo")
+        """Make what every machine has: a host name, a user, a loopback interface, the job's Python."""
+        kernel.set_host_name(NAME)
+        kernel.switch_interface_on("lo")
         user, group = os.geteuid(), os.getegid()
         users = "root:x:0:0:root:/root:/bin/sh\n"
         groups = "root:x:0:\n"
@@ -58,98 +59,103 @@ class Stage:
         os.chdir(self.job)
         program = os.path.realpath(sys.executable)
         self.write(f"{ENVIRONMENT}/pyvenv.cfg", f"home = {os.path.dirname(program)}\n")
-        os.makedirs(self.packages)
-        self.link(f"{ENVIRONMENT}/bin/python3", program)
+        os.makedirs(self.site_packages)
+        self.make_link(f"{ENVIRONMENT}/bin/python3", program)
 
     @property
-    def root(self) -> bool:
+    def is_root(self) -> bool:
         """Whether its user is root."""
         return os.geteuid() == 0
 
     @property
-    def packages(self) -> str:
-        """Where the job's packages are."""
+    def site_packages(self) -> str:
+        """The site-packages directory of the job's Python."""
         return f"{ENVIRONMENT}/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
 
     def write(self, path: str, text: str, mode: int = 0o644) -> None:
-        """A file, with the folders on the way."""
+        """Write a file, and make its parent directories."""
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         os.chmod(path, mode)
 
-    def link(self, path: str, target: str) -> None:
-        """A symbolic link."""
+    def make_link(self, path: str, target: str) -> None:
+        """Make a symbolic link at `path`, and its parent directories."""
         os.makedirs(os.path.dirname(path), exist_ok=True)
         os.symlink(target, path)
 
-    def program(self, name: str, output: str, status: int = 0) -> None:
-        """A program that says this, whatever it is asked."""
+    def add_program(self, name: str, output: str, status: int = 0) -> None:
+        """Install a program that prints `output` whatever its arguments."""
         text = f"#!/bin/sh\ncat <<'REHEARSAL'\n{output}\nREHEARSAL\nexit {status}\n"
         self.write(f"{ENVIRONMENT}/bin/{name}", text, 0o755)
 
-    def package(self, name: str, version: str, *requires: str, code: Optional[str] = "") -> None:
-        """An installed distribution: metadata as pip leaves it, and a module unless that is None."""
+    def add_package(self, name: str, version: str, *requires: str, code: Optional[str] = "") -> None:
+        """Install a distribution: metadata as pip writes it, and a module with `code` unless that is None."""
         module = name.replace("-", "_").lower()
-        info = f"{self.packages}/{module}-{version}.dist-info"
+        info = f"{self.site_packages}/{module}-{version}.dist-info"
         lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
         lines += [f"Requires-Dist: {requirement}" for requirement in requires]
         self.write(f"{info}/METADATA", "\n".join(lines) + "\n")
         self.write(f"{info}/INSTALLER", "pip\n")
         self.write(f"{info}/RECORD", "" if code is None else f"{module}/__init__.py,,\n")
         if code is not None:
-            self.write(f"{self.packages}/{module}/__init__.py", code)
+            self.write(f"{self.site_packages}/{module}/__init__.py", code)
 
-    def npus(self, count: int = 2) -> None:
-        """Nodes of NPUs, and their cards on the PCI bus. Nothing answers behind them."""
+    def add_npus(self, count: int = 2) -> None:
+        """Make device nodes of NPUs, and their cards on the PCI bus. No driver is behind them."""
         for number in range(count):
-            self._card(number, "0x19e5", "0xd802", "0x120000")
-            self.device(f"davinci{number}")
+            # Huawei, Ascend 910B, class "processing accelerator".
+            self._add_card(number, "0x19e5", "0xd802", "0x120000")
+            self.add_device(f"davinci{number}")
         for name in ("davinci_manager", "devmm_svm", "hisi_hdc"):
-            self.device(name)
+            self.add_device(name)
         self.write(
             "/etc/ascend_install.info", f"Driver_Install_Path_Param={ASCEND}\nDriver_Install_Type=full\n"
         )
         self.write(f"{ASCEND}/driver/version.info", "Version=25.5.0\nascendhal_version=7.35.23\n")
 
-    def gpus(self, count: int = 2) -> None:
-        """Nodes of GPUs, and their cards on the PCI bus."""
+    def add_gpus(self, count: int = 2) -> None:
+        """Make device nodes of GPUs, and their cards on the PCI bus."""
         for number in range(count):
-            self._card(number, "0x10de", "0x2330", "0x030200")
-            self.device(f"nvidia{number}")
+            # NVIDIA, H100, class "3D controller".
+            self._add_card(number, "0x10de", "0x2330", "0x030200")
+            self.add_device(f"nvidia{number}")
         for name in ("nvidiactl", "nvidia-uvm"):
-            self.device(name)
+            self.add_device(name)
 
-    def device(self, name: str) -> None:
-        """A character device below /dev: the node of /dev/null, as no namespace may make one."""
+    def add_device(self, name: str) -> None:
+        """Make a character device in /dev: /dev/null bind-mounted, as mknod is not allowed in a namespace."""
         bind_device("/dev/null", f"/dev/{name}")
 
-    def _card(self, number: int, vendor: str, device: str, kind: str) -> None:
+    def _add_card(self, number: int, vendor: str, device: str, kind: str) -> None:
+        # 0x61: npu-smi's Bus-Id of the first card in `faults.accelerators`, which counts from there, too.
         card = f"/sys/bus/pci/devices/0000:{number + 0x61:02x}:00.0"
         for name, text in (("vendor", vendor), ("device", device), ("class", kind)):
             self.write(f"{card}/{name}", text + "\n")
 
-    def network(self) -> None:
-        """An interface with an address that another node could reach, and nobody at its other end."""
+    def add_network(self) -> None:
+        """Make the interface eth0 with an address that another node could reach; nothing is at its other
+        end."""
         try:
             self.run("ip", "link", "add", "eth0", "type", "dummy")
-        except Lacking:
+        # This kernel has no dummy interfaces.
+        except CannotRehearse:
             self.run("ip", "link", "add", "eth0", "type", "veth", "peer", "name", "switch")
             self.run("ip", "link", "set", "dev", "switch", "up")
         self.run("ip", "address", "add", f"{ADDRESS}/24", "dev", "eth0")
         self.run("ip", "link", "set", "dev", "eth0", "up")
 
     def remove_device(self, name: str) -> None:
-        """Take a node away again."""
+        """Remove a device node of /dev again."""
         self.unmount(f"/dev/{name}")
 
     def unmount(self, path: str) -> None:
-        """Take away what is mounted there, and its place."""
+        """Unmount a path, and remove the empty directory or file that is left."""
         kernel.unmount(path)
         (os.rmdir if os.path.isdir(path) else os.unlink)(path)
 
     def run(self, *argv: str) -> None:
-        """A program of this machine, asked to change the sick one; Lacking when it fails."""
+        """Run a program of the real machine to change the faulty one; raises CannotRehearse when it fails."""
         done = subprocess.run(
             argv,
             env={"PATH": SYSTEM},
@@ -161,67 +167,72 @@ class Stage:
         )
         if done.returncode:
             why = " ".join(done.stderr.split())[:200]
-            raise Lacking(_("{command} failed: {why}", command=" ".join(argv[:3]), why=why))
+            raise CannotRehearse(_("{command} failed: {why}", command=" ".join(argv[:3]), why=why))
 
-    def small_file_system(self, path: str, size: str, read_only: bool = False) -> None:
-        """Mount memory of this size there. What npudoctor runs from stays where it is: many a clone, or
-        what pip installed for a try, lies below /tmp."""
+    def mount_small_file_system(self, path: str, size: str, read_only: bool = False) -> None:
+        """Mount a tmpfs of this size on a path; paths that npudoctor itself needs stay visible in it.
+
+        A clone of the repository, or a virtual environment for a trial, is often below /tmp.
+        """
         os.makedirs(path, exist_ok=True)
         flags = kernel.NO_SUID | kernel.NO_DEVICES
-        places = {place: os.open(place, os.O_PATH) for place in own_places() if place.startswith(f"{path}/")}
+        places = {
+            place: os.open(place, os.O_PATH) for place in find_own_places() if place.startswith(f"{path}/")
+        }
         kernel.mount("small", path, "tmpfs", flags, f"mode=1777,size={size}")
         for place, descriptor in places.items():
             if not os.path.exists(place):
-                show(f"/proc/self/fd/{descriptor}", place)
+                show_read_only(f"/proc/self/fd/{descriptor}", place)
             os.close(descriptor)
         if read_only:
             kernel.mount("small", path, flags=flags | kernel.REMOUNT | kernel.BIND | kernel.READ_ONLY)
 
     def fill(self, path: str, size: int) -> None:
-        """A file that really takes this many bytes."""
+        """Make a file whose blocks are allocated: `size` bytes."""
         with open(path, "wb") as file:
+            # A sparse file would not fill the file system.
             os.posix_fallocate(file.fileno(), 0, size)
 
-    def older(self, path: str, seconds: float) -> None:
-        """Make a file look as if nobody had written to it for a while."""
-        then = time.time() - seconds
-        os.utime(path, (then, then), follow_symlinks=False)
+    def make_older(self, path: str, seconds: float) -> None:
+        """Set the modification time of a file to `seconds` ago."""
+        modified_at = time.time() - seconds
+        os.utime(path, (modified_at, modified_at), follow_symlinks=False)
 
-    def stay(self, work: Callable[[], object]) -> int:
-        """A process that does this first and stays until the machine is gone; its pid, once that is done."""
-        pid, reading = forked.start(lambda writing: _do_and_stay(work, writing))
+    def start_process(self, work: Callable[[], object]) -> int:
+        """Start a process that does the work and then stays; returns its pid once the work is done."""
+        pid, reading = forked.start(lambda writing: _do_and_pause(work, writing))
         with open(reading, "rb", buffering=0) as pipe:
             reason = pipe.read(_REASON)
         if reason != _DONE:
             os.waitpid(pid, 0)
             why = reason.decode("utf-8", "replace")
-            raise Lacking(_("a process that sets up the fault failed: {why}", why=why))
+            raise CannotRehearse(_("a process that sets up the fault failed: {why}", why=why))
         return pid
 
     def leave_behind(self, work: Callable[[], object]) -> int:
-        """What a process that was killed leaves; its pid, which nobody has any more."""
-        pid = self.stay(work)
+        """Start a process that does the work, and kill it; returns its pid, which is free again."""
+        pid = self.start_process(work)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         return pid
 
     def listen(self, *ports: int) -> None:
-        """A process that listens on these TCP ports of all addresses."""
+        """Start a process that listens on these TCP ports of all addresses."""
 
-        def listening() -> None:
+        def open_listeners() -> None:
             for port in ports:
                 listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
                 listener.bind(("0.0.0.0", port))  # noqa: S104  (nobody reaches this namespace)
                 listener.listen(8)
-                _held.append(listener)
+                _listeners.append(listener)
 
-        self.stay(listening)
+        self.start_process(open_listeners)
 
 
-def _do_and_stay(work: Callable[[], object], writing: int) -> None:
-    """In the child; never returns."""
+def _do_and_pause(work: Callable[[], object], writing: int) -> None:
+    """In the child: do the work, report it, and wait for the end of the namespace. Never returns."""
     try:
-        kernel.name_process("python3")
+        kernel.set_process_name("python3")
         work()
         os.write(writing, _DONE)
         os.close(writing)
@@ -232,4 +243,4 @@ def _do_and_stay(work: Callable[[], object], writing: int) -> None:
         raise
 
 
-_held: list[socket.socket] = []
+_listeners: list[socket.socket] = []

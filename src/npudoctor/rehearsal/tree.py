@@ -1,4 +1,5 @@
-"""The file tree of a sick machine: our own, in memory, in which the programs of this one are read-only."""
+"""Builds the file tree of a faulty machine: a tmpfs in which this machine's programs are mounted
+read-only."""
 
 from __future__ import annotations
 
@@ -11,13 +12,13 @@ from importlib import import_module
 
 from npudoctor.core.messages import _, strerror
 from npudoctor.rehearsal import kernel
-from npudoctor.rehearsal.namespaces import Lacking
+from npudoctor.rehearsal.namespaces import CannotRehearse
 
-# Where it is built: every machine has this folder, and what lies in it does not matter in there.
+# The mount point of the new tree: it exists on every machine, and nothing in it is needed while building.
 PLACE = "/sys"
-# Folders of which we need to change a part: made anew, with what this machine has in them shown one by one.
+# Directories of which a part must change: they are created, and the real entries are mounted one by one.
 MIRRORED = ("/usr", "/usr/local", "/usr/local/bin", "/usr/local/sbin")
-# What tells of the real machine's accelerators and has no place in a made-up one.
+# Traces of the real machine's accelerators, which would contradict the simulated ones.
 HIDDEN = frozenset(("/usr/local/Ascend", "/usr/local/sbin/npu-smi", "/usr/local/bin/npu-smi"))
 SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "nix", "gnu")
 COPIED = ("ld.so.cache", "ld.so.conf", "localtime", "os-release", "protocols", "services")
@@ -37,27 +38,33 @@ EMPTY = (
 )
 
 
-def build(shared_memory: str = "64g") -> None:
-    """Build it and make it this process's root; raises Lacking where the kernel does not let us."""
+def build_tree(shared_memory: str = "64g") -> None:
+    """Build the tree and make it the root of this process; raises CannotRehearse when the kernel does not
+    allow it.
+
+    `shared_memory`: the size of /dev/shm in the syntax of tmpfs.
+    """
     try:
+        # Else systemd's shared mounts would propagate every mount below to the real machine.
         kernel.mount("none", "/", flags=kernel.RECURSIVE | kernel.PRIVATE)
-        own = list(own_places())
+        own_paths = list(find_own_places())
+        # The size is a limit, not a reservation: a tmpfs takes memory only for what is written.
         kernel.mount("rehearsal", PLACE, "tmpfs", kernel.NO_SUID, "mode=755,size=2g")
         _show_system()
-        for path in own:
-            # It may lie in something that is shown already.
-            there = PLACE + path
-            if not os.path.exists(there) or not (os.path.isfile(there) or os.listdir(there)):
-                show(path, there)
+        for path in own_paths:
+            # It may be visible already, below one of the system directories.
+            target = PLACE + path
+            if not os.path.exists(target) or not (os.path.isfile(target) or os.listdir(target)):
+                show_read_only(path, target)
         _make_rest(shared_memory)
         os.chroot(PLACE)
-        # The user root in here is root to much of /proc, whatever namespace it is in: only the settings of
-        # our network may be changed.
+        # Many files of /proc/sys are not namespaced, and writable for this root when it is the real one: only
+        # the settings of the new network namespace stay writable.
         kernel.mount("proc", "/proc", "proc", kernel.NO_SUID | kernel.NO_DEVICES | kernel.NO_EXEC)
-        kernel.close("/proc")
-        kernel.open_again("/proc/sys/net")
+        kernel.make_read_only("/proc")
+        kernel.make_writable("/proc/sys/net")
     except OSError as error:
-        raise Lacking(
+        raise CannotRehearse(
             _(
                 "cannot build the sandbox on this machine: {why} ({what})",
                 why=strerror(error.errno or 0),
@@ -76,9 +83,9 @@ def _show_system() -> None:
 
 
 def _mirror(path: str) -> None:
-    """A folder as it is; one of those that we change, part by part."""
+    """Mount a directory as it is; one of MIRRORED is created, and filled entry by entry."""
     if path not in MIRRORED:
-        show(path, PLACE + path)
+        show_read_only(path, PLACE + path)
         return
     os.makedirs(PLACE + path, exist_ok=True)
     for name in sorted(os.listdir(path)):
@@ -91,8 +98,9 @@ def _mirror(path: str) -> None:
             _mirror(part)
 
 
-def show(source: str, target: str) -> None:
-    """Show one folder or file of this machine there, read-only."""
+def show_read_only(source: str, target: str) -> None:
+    """Mount a directory or file of this machine at `target`, read-only; nothing for any other kind of
+    file."""
     kind = os.stat(source).st_mode
     if stat.S_ISDIR(kind):
         os.makedirs(target, exist_ok=True)
@@ -105,8 +113,8 @@ def show(source: str, target: str) -> None:
     kernel.bind_read_only(source, target)
 
 
-def own_places() -> Iterator[str]:
-    """Where our Python, its packages and npudoctor itself lie, the outermost first."""
+def find_own_places() -> Iterator[str]:
+    """Yield the directories of Python, its packages and npudoctor itself, the shortest path first."""
     import npudoctor
 
     program = os.path.realpath(sys.executable)
@@ -127,7 +135,7 @@ def _make_rest(shared_memory: str) -> None:
     os.symlink("/proc/self/fd", f"{PLACE}/dev/fd")
     kernel.mount("shm", f"{PLACE}/dev/shm", "tmpfs", kernel.NO_SUID | kernel.NO_DEVICES,
                  f"mode=1777,size={shared_memory}")  # fmt: skip
-    # What the C library reads of /etc, and nobody's secret.
+    # The files of /etc that the C library reads; none of them holds a secret.
     for name in COPIED:
         with (
             suppress(OSError),
@@ -135,12 +143,13 @@ def _make_rest(shared_memory: str) -> None:
             open(f"{PLACE}/etc/{name}", "wb") as target,
         ):
             target.write(source.read(1 << 22))
+    # Not all distributions have this directory.
     with suppress(OSError):
-        show("/etc/alternatives", f"{PLACE}/etc/alternatives")
+        show_read_only("/etc/alternatives", f"{PLACE}/etc/alternatives")
 
 
 def bind_device(source: str, target: str) -> None:
-    """A device node: no namespace may make one, so one of this machine's is shown."""
+    """Bind-mount a device node of this machine: mknod is not allowed in a user namespace."""
     with open(target, "x"):
         pass
     kernel.bind_read_only(source, target)

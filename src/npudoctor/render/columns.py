@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from npudoctor.core.lazy import pattern
 from npudoctor.render.printable import printable
 
-WIDTH = 80  # of a file, a pipe, and wherever nobody says otherwise
-NARROWEST, WIDEST = 40, 120  # in longer lines the eye loses its place
+WIDTH = 80  # columns in a file or a pipe, and of a terminal that does not tell its width
+NARROWEST, WIDEST = 40, 120  # longer lines are hard to read
 
 _room = WIDTH
 
-# Where a line may be broken: after a run of blanks, and before each wide character that may begin a line. A
-# class of such ranges takes 2 ms to compile, so what is plain English has a pattern of its own.
+# A line may be broken after blanks, and before each wide character that may begin a line. Compiling a class
+# of such ranges takes 2 ms, so that ASCII text has a pattern of its own.
 _WORDS = pattern(r"\s+|\S+")
 _BREAKS = pattern(r"(\s+|[⺀-〿㐀-鿿豈-﫿＀-￯])")
 _NEVER_FIRST = frozenset("、。，．：；？！）》」』】”’…—,.;:)")
@@ -22,21 +22,22 @@ _NEVER_LAST = frozenset("（《「『【“‘")
 
 
 def set_room(columns: int) -> None:
-    """How wide the reader's terminal is; the choice holds for the whole process."""
+    """Set the width of lines for the whole process, in columns."""
     global _room
     _room = max(NARROWEST, min(columns, WIDEST))
 
 
 def room() -> int:
-    """How many columns a line may take."""
+    """The width of a line in columns."""
     return _room
 
 
 def width(text: str) -> int:
-    """How many columns a text takes."""
+    """The number of columns that a text takes: wide characters take two, combining ones none."""
     if text.isascii():
         return len(text)
     return sum(
+        # Wide and full width (UAX 11); ambiguous characters take one column in UTF-8 terminals by default.
         2 if unicodedata.east_asian_width(char) in "WF" else 1
         for char in text
         if not unicodedata.combining(char)
@@ -44,12 +45,12 @@ def width(text: str) -> int:
 
 
 def pad(text: str, columns: int) -> str:
-    """The text, filled up with blanks."""
+    """The text, padded with blanks on the right to a number of columns."""
     return text + " " * (columns - width(text))
 
 
 def shorten(line: str) -> str:
-    """The line, its end replaced by dots where the reader's are shorter."""
+    """The line, with its end replaced by dots when it is wider than a line may be."""
     if width(line) <= _room:
         return line
     columns = 0
@@ -60,23 +61,25 @@ def shorten(line: str) -> str:
     return line
 
 
-def beside(head: str, text: str) -> str:
-    """A text behind what announces it: a wide colon brings its own blank."""
+def join_head(head: str, text: str) -> str:
+    """A text after its head, with a blank between; a full-width colon includes its own blank."""
     return f"{head}{text}" if head.endswith("：") else f"{head} {text}"
 
 
 def paragraph(text: str, first: str, rest: str) -> list[str]:
-    """The text made printable and broken into lines; `first` and `rest` stand before them.
+    """Make a text printable and wrap it; `first` and `rest` are put before the first and the other lines.
 
-    A line break in it is spelled out too: a name with one must not look like a line of ours.
+    Line feeds in it are escaped: a file name with one must not look like a line of npudoctor.
     """
     lines = wrap(printable(text), _room - width(rest), width(first) - width(rest))
     return [(first if number == 0 else rest) + line for number, line in enumerate(lines)]
 
 
 def wrap(text: str, columns: int, ahead: int = 0) -> Iterator[str]:
-    """The lines of this many columns; the first has `ahead` less than the others, or more where that is
-    negative."""
+    """Yield the lines of a text, each of at most `columns` columns.
+
+    The first line has `ahead` columns less than the others, or more when that is negative.
+    """
     line, used = "", ahead
     for piece in _pieces(text):
         wide = width(piece)
@@ -90,12 +93,12 @@ def wrap(text: str, columns: int, ahead: int = 0) -> Iterator[str]:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """What must stay together: words, single wide characters, punctuation with what it follows."""
-    held = ""
+    """Yield the pieces that must not be broken: words, wide characters, each with its punctuation."""
+    pending = ""
     for piece in _WORDS.findall(text) if text.isascii() else filter(None, _BREAKS.split(text)):
-        if held and piece[0] not in _NEVER_FIRST and held[-1] not in _NEVER_LAST:
-            yield held
-            held = ""
-        held += piece
-    if held:
-        yield held
+        if pending and piece[0] not in _NEVER_FIRST and pending[-1] not in _NEVER_LAST:
+            yield pending
+            pending = ""
+        pending += piece
+    if pending:
+        yield pending

@@ -1,5 +1,5 @@
-"""Two snapshots compared: as text for people, and as npudoctor.diff/1, within whose major version keys are
-only ever added."""
+"""Renders the comparison of two snapshots: as text, and as npudoctor.diff/1 (keys are added, never
+changed)."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _VERDICTS = {0: "alike", 1: "different", 2: "undetermined"}
 INDENT, DEEPER = "  ", " " * 6
 SHOWN = 2000  # characters of one value
 NAMES = 24  # columns of the names of facts, at most
-OWN = 12  # names of facts that each node has for itself
+OWN = 12  # how many facts that differ by nature (host name, address) are named
 
 
 def diff_text(names: tuple[str, str], sides: tuple[Snapshot, Snapshot], comparison: Comparison) -> str:
-    """The whole answer."""
+    """The comparison as text."""
     lines = [
-        *(line for which in (0, 1) for line in _side("AB"[which], names[which], sides[which])),
-        *_differences(comparison.differences),
-        *_list_uncompared(comparison.uncompared),
-        *_list_own(comparison.own),
+        *(line for index in (0, 1) for line in _side_lines("AB"[index], names[index], sides[index])),
+        *_section_lines(comparison.differences),
+        *_uncompared_lines(comparison.uncompared),
+        *_own_lines(comparison.own),
         "",
-        *paragraph(one_line(comparison), "", INDENT),
+        *paragraph(diff_line(comparison), "", INDENT),
     ]
     return "\n".join(lines) + "\n"
 
 
-def one_line(comparison: Comparison) -> str:
-    """The answer with the numbers behind it."""
+def diff_line(comparison: Comparison) -> str:
+    """The verdict with the numbers of facts, in one line."""
     count = len(comparison.differences)
     unknown = len(comparison.uncompared)
     if count:
@@ -58,7 +58,7 @@ def one_line(comparison: Comparison) -> str:
     return _("; ").join(parts)
 
 
-def _side(letter: str, name: str, side: Snapshot) -> Iterator[str]:
+def _side_lines(letter: str, name: str, side: Snapshot) -> Iterator[str]:
     words = [
         name,
         side.node,
@@ -68,17 +68,17 @@ def _side(letter: str, name: str, side: Snapshot) -> Iterator[str]:
     yield from paragraph(", ".join(word for word in words if word), f"{letter}: ", "   ")
 
 
-def _differences(differences: Sequence[Difference]) -> Iterator[str]:
+def _section_lines(differences: Sequence[Difference]) -> Iterator[str]:
     for section, group in groupby(differences, key=lambda difference: difference.section):
         members = list(group)
         yield ""
-        yield printable(_title(section))
+        yield printable(_section_title(section))
         columns = min(NAMES, max(width(printable(difference.fact)) for difference in members))
         for difference in members:
-            yield from _difference(difference, columns)
+            yield from _difference_lines(difference, columns)
 
 
-def _title(section: str) -> str:
+def _section_title(section: str) -> str:
     if section.startswith(CHECK):
         return _("check {id}", id=section[len(CHECK) :])
     titles = {
@@ -98,7 +98,7 @@ def _title(section: str) -> str:
     return titles.get(section, section)
 
 
-def _difference(difference: Difference, columns: int) -> Iterator[str]:
+def _difference_lines(difference: Difference, columns: int) -> Iterator[str]:
     name, first, second = (
         printable(difference.fact),
         value_text(difference.first),
@@ -109,7 +109,7 @@ def _difference(difference: Difference, columns: int) -> Iterator[str]:
         yield f"{INDENT}{pad(name, columns)}  {pad(printable(first), half)}  {printable(second)}".rstrip()
         return
     yield from paragraph(name, INDENT, INDENT)
-    # Two values too long for a line; of two lists only what one of them has alone.
+    # The two values are too long for one line; of two lists only the entries that differ are shown.
     only_first, only_second = (
         only_in(difference.first, difference.second),
         only_in(difference.second, difference.first),
@@ -126,7 +126,7 @@ def _difference(difference: Difference, columns: int) -> Iterator[str]:
 
 
 def value_text(value: Value) -> str:
-    """A value as a message shows it."""
+    """A value as text; at most SHOWN characters."""
     if value is None or value == ():
         return _("none")
     if isinstance(value, bool):
@@ -134,20 +134,20 @@ def value_text(value: Value) -> str:
     return (", ".join(value) if isinstance(value, tuple) else str(value) or '""')[:SHOWN]
 
 
-def _list_uncompared(uncompared: Sequence[Uncompared]) -> Iterator[str]:
+def _uncompared_lines(uncompared: Sequence[Uncompared]) -> Iterator[str]:
     if not uncompared:
         return
     yield ""
     yield _("could not be compared:")
     for gap in uncompared:
-        place = f"{_title(gap.section)}: {gap.fact}" if gap.fact else _title(gap.section)
+        place = f"{_section_title(gap.section)}: {gap.fact}" if gap.fact else _section_title(gap.section)
         yield from paragraph(f"{place} ({'AB'[gap.which - 1]}: {gap.reason})", INDENT, INDENT + INDENT)
 
 
-def _list_own(own: Sequence[tuple[str, str]]) -> Iterator[str]:
+def _own_lines(own: Sequence[tuple[str, str]]) -> Iterator[str]:
     if not own:
         return
-    # Those of a job first: the others are whatever else the shell has.
+    # Variables of a job first: the others are whatever else is set in the shell.
     names = sorted((fact for _section, fact in own), key=lambda name: not helps_support(name))
     more = ["..."] if len(names) > OWN else []
     yield ""
@@ -159,7 +159,7 @@ def _list_own(own: Sequence[tuple[str, str]]) -> Iterator[str]:
 def diff_object(
     names: tuple[str, str], sides: tuple[Snapshot, Snapshot], comparison: Comparison
 ) -> dict[str, Any]:
-    """The document as plain data."""
+    """The npudoctor.diff/1 document as plain data."""
     status = comparison.exit_code
     return {
         "schema": SCHEMA,
@@ -168,7 +168,7 @@ def diff_object(
         "exit_code": status,
         "changed": False,
         "failed": status != 0,
-        "msg": one_line(comparison),
+        "msg": diff_line(comparison),
         "sides": [
             {"file": name, "node": side.node or None, "started": side.started or None,
              "kind": "snapshot" if side.whole else "report"}

@@ -1,4 +1,4 @@
-"""An explanation as npudoctor.explain/1: within this major version keys are only ever added."""
+"""Renders an explanation as npudoctor.explain/1 (keys are added, never changed)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from npudoctor.explain.ranking.runs import EarlierRun
 
 SCHEMA = "npudoctor.explain/1"
-UNREAD = 100  # inputs for which the reason is listed
+UNREAD = 100  # how many unread inputs are listed with the reason
 
 
 def explain_object(explanation: Explanation) -> dict[str, Any]:
-    """The document as plain data; what the checks say now only where they were asked."""
+    """The npudoctor.explain/1 document as plain data; `verified` only when checks were run."""
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "version": explanation.version,
@@ -28,7 +28,7 @@ def explain_object(explanation: Explanation) -> dict[str, Any]:
         "verdict": explanation.verdict,
         "exit_code": explanation.exit_code,
         "msg": redact(explanation.msg),
-        "diagnoses": [_diagnosis(diagnosis) for diagnosis in explanation.diagnoses],
+        "diagnoses": [_diagnosis_object(diagnosis) for diagnosis in explanation.diagnoses],
         "complete": explanation.is_complete,
         "unread": {
             "count": len(explanation.unread),
@@ -37,17 +37,17 @@ def explain_object(explanation: Explanation) -> dict[str, Any]:
         "late": explanation.late,
     }
     if explanation.runs:
-        document["runs"] = [_run(run) for run in explanation.runs]
+        document["runs"] = [_run_object(run) for run in explanation.runs]
     if explanation.code is not None:
         document["code"] = explanation.code
     if explanation.answers:
         document["answers"] = [explain_object(answer) for answer in explanation.answers]
     if explanation.proofs is not None:
-        document["verified"] = [_proof(proof) for proof in explanation.proofs]
+        document["verified"] = [_proof_object(proof) for proof in explanation.proofs]
     return document
 
 
-def _diagnosis(diagnosis: Diagnosis) -> dict[str, Any]:
+def _diagnosis_object(diagnosis: Diagnosis) -> dict[str, Any]:
     signature, spot = diagnosis.signature, diagnosis.first
     return {
         "signature": signature.id,
@@ -66,8 +66,8 @@ def _diagnosis(diagnosis: Diagnosis) -> dict[str, Any]:
     }
 
 
-def _run(run: EarlierRun) -> dict[str, Any]:
-    """A run before the one that is judged."""
+def _run_object(run: EarlierRun) -> dict[str, Any]:
+    """An earlier run in the same file."""
     return {
         "path": run.path,
         "first_line": run.first,
@@ -80,7 +80,7 @@ def _run(run: EarlierRun) -> dict[str, Any]:
     }
 
 
-def _proof(proof: Proof) -> dict[str, Any]:
+def _proof_object(proof: Proof) -> dict[str, Any]:
     return {
         "check": proof.check,
         "status": proof.status,

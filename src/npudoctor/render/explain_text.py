@@ -1,4 +1,4 @@
-"""An explanation for people: one screen, in 80 columns, the answer first."""
+"""Renders an explanation as text: one screen, in 80 columns, the answer first."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ if TYPE_CHECKING:
     from npudoctor.explain.ranking.diagnosis import Diagnosis
 
 INDENT = "  "
-_ERRORS = 6
-_OTHERS = 6
-_RUNS = 6
-_LONG = 400  # characters of a line that are shown
+_ERRORS = 6  # how many unrecognized errors are shown
+_OTHERS = 6  # how many further diagnoses are listed
+_RUNS = 6  # how many earlier runs are listed
+_LONG = 400  # characters that are shown of a log line
 
 
 _KINDS = {"environment": "error", "not_environment": "warning", "clean": "ok"}
 
 
 def explain_text(explanation: Explanation, style: Style = PLAIN) -> str:
-    """The whole answer; of several codes one after the other."""
+    """The explanation as text; several codes one after the other."""
     if explanation.answers:
         answers = explanation.answers
         return "\n".join(
             f"{printable(answer.code or '')}\n{explain_text(answer, style)}" for answer in answers
         )
-    return "\n".join(_lines(explanation, style)) + "\n"
+    return "\n".join(_answer_lines(explanation, style)) + "\n"
 
 
-def _lines(explanation: Explanation, style: Style) -> Iterator[str]:
-    known = explanation.verdict in ("environment", "not_environment")
-    first, *rest = paragraph(_verdict(explanation), "", INDENT)
+def _answer_lines(explanation: Explanation, style: Style) -> Iterator[str]:
+    is_recognized = explanation.verdict in ("environment", "not_environment")
+    first, *rest = paragraph(_verdict_text(explanation), "", INDENT)
     word = first.partition(_(":"))[0]
     yield first.replace(word, style.paint_kind(_KINDS.get(explanation.verdict, "open"), word, bold=True), 1)
     yield from rest
-    if known:
-        yield from _best(explanation.diagnoses[0])
+    if is_recognized:
+        yield from _best_lines(explanation.diagnoses[0])
     else:
         if explanation.errors:
             yield ""
@@ -58,13 +58,17 @@ def _lines(explanation: Explanation, style: Style) -> Iterator[str]:
         for spot in explanation.errors[:_ERRORS]:
             yield from paragraph(describe_spot(spot), INDENT, INDENT * 2)
             yield from paragraph(redacted_text(spot)[:_LONG], INDENT * 2, INDENT * 2)
-    others = explanation.diagnoses
-    if known:
-        others = tuple(diagnosis for diagnosis in others[1:] if not _repeats(diagnosis, others[0]))
-    if others:
+    other_diagnoses = explanation.diagnoses
+    if is_recognized:
+        other_diagnoses = tuple(
+            diagnosis
+            for diagnosis in other_diagnoses[1:]
+            if not _is_repetition(diagnosis, other_diagnoses[0])
+        )
+    if other_diagnoses:
         yield ""
         yield _("also found:")
-        for other in others[:_OTHERS]:
+        for other in other_diagnoses[:_OTHERS]:
             text = _("{title} ({confidence}; {where})") if other.first else _("{title} ({confidence})")
             line = text.format(
                 title=pick_language(other.signature.title, language()),
@@ -72,30 +76,30 @@ def _lines(explanation: Explanation, style: Style) -> Iterator[str]:
                 where=describe_spot(other.first),
             )
             yield from paragraph(line, INDENT + "- ", INDENT * 2)
-        if len(others) > _OTHERS:
-            left = len(others) - _OTHERS
-            yield INDENT + ngettext("and {count} more", "and {count} more", left, count=left)
+        if len(other_diagnoses) > _OTHERS:
+            hidden_count = len(other_diagnoses) - _OTHERS
+            yield INDENT + ngettext("and {count} more", "and {count} more", hidden_count, count=hidden_count)
     if explanation.runs:
-        yield from _runs(explanation)
+        yield from _earlier_run_lines(explanation)
     if explanation.proofs is not None:
-        yield from _proofs(explanation.proofs)
+        yield from _proof_lines(explanation.proofs)
     yield ""
-    yield from paragraph(_read(explanation), "", INDENT)
-    yield from _unread(explanation)
-    if known and explanation.diagnoses[0].signature.checks:
+    yield from paragraph(_read_text(explanation), "", INDENT)
+    yield from _unread_lines(explanation)
+    if is_recognized and explanation.diagnoses[0].signature.checks:
         checks = " ".join(explanation.diagnoses[0].signature.checks)
         yield printable(_("next: {command}", command=f"npudoctor check {checks}"))
 
 
-def _repeats(other: Diagnosis, best: Diagnosis) -> bool:
-    """Whether it says of the same lines, with less certainty, what was said already; asked of each other."""
+def _is_repetition(other: Diagnosis, best: Diagnosis) -> bool:
+    """Whether a diagnosis is about the same lines as the best one, with another confidence."""
     if other.confidence == best.confidence or other.first is None or best.first is None:
         return False
     last = best.last or best.first
     return other.first.is_same_line(best.first) and (other.last or other.first).is_same_line(last)
 
 
-def _verdict(explanation: Explanation) -> str:
+def _verdict_text(explanation: Explanation) -> str:
     if explanation.verdict == "environment":
         return _(
             "ENVIRONMENT: {title}", title=pick_language(explanation.diagnoses[0].signature.title, language())
@@ -113,7 +117,7 @@ def _verdict(explanation: Explanation) -> str:
     )
 
 
-def _best(diagnosis: Diagnosis) -> Iterator[str]:
+def _best_lines(diagnosis: Diagnosis) -> Iterator[str]:
     signature = diagnosis.signature
     if diagnosis.first is not None:
         times = ngettext("once", "{count} times", diagnosis.count, count=diagnosis.count)
@@ -138,8 +142,8 @@ def _best(diagnosis: Diagnosis) -> Iterator[str]:
         yield from paragraph(step, INDENT + "- ", INDENT * 2)
 
 
-def _runs(explanation: Explanation) -> Iterator[str]:
-    """The runs before the last one, which alone is judged."""
+def _earlier_run_lines(explanation: Explanation) -> Iterator[str]:
+    """Yield the earlier runs in the same file; only the last one is judged."""
     yield ""
     yield _("earlier runs in the same file (only the last one is judged):")
     for run in explanation.runs[-_RUNS:]:
@@ -159,11 +163,11 @@ def _runs(explanation: Explanation) -> Iterator[str]:
             INDENT * 2,
         )
     if len(explanation.runs) > _RUNS:
-        left = len(explanation.runs) - _RUNS
-        yield INDENT + ngettext("and {count} more", "and {count} more", left, count=left)
+        hidden_count = len(explanation.runs) - _RUNS
+        yield INDENT + ngettext("and {count} more", "and {count} more", hidden_count, count=hidden_count)
 
 
-def _proofs(proofs: tuple[Proof, ...]) -> Iterator[str]:
+def _proof_lines(proofs: tuple[Proof, ...]) -> Iterator[str]:
     yield ""
     yield _("checked now:") if proofs else _("checked now: nothing, because no check can confirm this")
     for proof in proofs:
@@ -177,8 +181,8 @@ def _proofs(proofs: tuple[Proof, ...]) -> Iterator[str]:
             yield from paragraph(redact(message), INDENT * 2, INDENT * 2)
 
 
-def _read(explanation: Explanation) -> str:
-    """How much was read, so that a person sees when a file is missing."""
+def _read_text(explanation: Explanation) -> str:
+    """How much was read, so that a missing file is noticed."""
     if not explanation.inputs:
         return _("no log was read")
     size = sum(file.bytes for file in explanation.inputs)
@@ -193,8 +197,8 @@ def _read(explanation: Explanation) -> str:
     )
 
 
-def _unread(explanation: Explanation) -> Iterator[str]:
-    """What the answer does not rest on."""
+def _unread_lines(explanation: Explanation) -> Iterator[str]:
+    """Yield the input that was not read, and the deadline that was hit."""
     if explanation.late is not None:
         yield from paragraph(
             _(

@@ -1,5 +1,5 @@
-"""The plan and the answer of `fix`: for people, who see every line that runs as it runs, and as
-npudoctor.fix/1, within whose major version keys are only ever added."""
+"""Renders the plan and the result of `fix`: as text with every line exactly as it runs, and as
+npudoctor.fix/1 (keys are added, never changed)."""
 
 from __future__ import annotations
 
@@ -43,19 +43,21 @@ _DONE = frozenset((ActionStatus.APPLIED, ActionStatus.ALREADY, ActionStatus.DECL
 
 
 def plan_text(items: Sequence[Item], style: Style = PLAIN) -> str:
-    """What is about to be asked or done, and what of it can be taken back. What is refused, or left to a
-    person, is no part of it: the answer shows that once, with the reason."""
+    """The plan as text: what will be asked or done, and whether it can be undone; "" when there is none.
+
+    Refused items are left out: the result shows them once, with the reason.
+    """
     planned = [item for item in items if not item.refusal]
     lines = [_("the undo plan:") if items[0].takes_back else _("the plan:")] if planned else []
     for item in planned:
         word = _("planned")
-        lines += _head(style.paint_kind("info", word), word, _about(item))
-        lines += what_runs(item)
+        lines += _head_lines(style.paint_kind("info", word), word, _finding_text(item))
+        lines += item_lines(item)
     return "".join(line + "\n" for line in lines)
 
 
-def what_runs(item: Item) -> Iterator[str]:
-    """The lines that run, and those that take them back; what cannot be taken back says so."""
+def item_lines(item: Item) -> Iterator[str]:
+    """Yield the lines that run and those that undo them, or that it cannot be undone."""
     yield from _command_lines(item.commands)
     fix = item.finding.fix
     if fix is None or item.takes_back:
@@ -73,7 +75,7 @@ def what_runs(item: Item) -> Iterator[str]:
 
 
 def fix_text(report: FixReport, style: Style = PLAIN) -> str:
-    """What became of every item; last the one line and the command to type next."""
+    """The result of every item as text; at the end the summary and the command to type next."""
     words = status_words()
     lines = [line for done in report.actions for line in _result_lines(done, words, style)]
     if report.run is not None:
@@ -83,15 +85,17 @@ def fix_text(report: FixReport, style: Style = PLAIN) -> str:
     if report.exit_code:
         failed = any(done.outcome.status is ActionStatus.FAILED for done in report.actions)
         kind = "error" if failed else "warning"
-    closing = [style.paint_kind(kind, msg, bold=True), *_next(report)]
+    closing = [style.paint_kind(kind, msg, bold=True), *_next_lines(report)]
     if len(closing) > 1 and width(_("; ").join([msg, *closing[1:]])) <= room():
         closing = [_("; ").join(closing)]
     return "\n".join([*lines, closing[0], *(f"{INDENT}{line}" for line in closing[1:])]) + "\n"
 
 
-def _next(report: FixReport) -> list[str]:
-    """What a person types then: the same for real, or the look at what it is now. What a run only shows of an
-    undo is not named: which one it was is not known here."""
+def _next_lines(report: FixReport) -> list[str]:
+    """The command to type next: the planned fixes for real, or a check after changes.
+
+    [] for the plan of an undo: its run is not known here.
+    """
     planned = dict.fromkeys(
         done.item.check for done in report.actions if done.planned and not done.item.takes_back
     )
@@ -106,28 +110,28 @@ def _next(report: FixReport) -> list[str]:
 
 
 def _result_lines(done: ItemResult, words: dict[ActionStatus, str], style: Style) -> Iterator[str]:
-    """What was not done, or is only planned, with all that is known of it; of the others the plan has told
-    what is wrong, and how it is undone."""
+    """The lines about one result. A fix that was applied or declined is shortened to its code, as the plan
+    has shown its message already."""
     word = _("by hand") if by_hand(done) else words[done.outcome.status]
     painted = style.paint_kind(_KINDS[done.outcome.status], word)
     by_code = not (done.item.refusal or done.item.takes_back) and done.outcome.status in _DONE
-    yield from _head(painted, word, done.item.finding.code if by_code else _about(done.item))
+    yield from _head_lines(painted, word, done.item.finding.code if by_code else _finding_text(done.item))
     if done.outcome.reason:
         yield from paragraph(_("why: {reason}", reason=redact(done.outcome.reason)), DEEPER, DEEPER)
     if done.item.refusal or done.planned:
-        yield from what_runs(done.item)
+        yield from item_lines(done.item)
     else:
         yield from _command_lines(done.item.commands)
 
 
-def _head(painted: str, word: str, text: str) -> Iterator[str]:
-    """What becomes of it, and what it is; `painted` is the word as it is shown."""
+def _head_lines(painted: str, word: str, text: str) -> Iterator[str]:
+    """Yield the status and the finding; `painted`: the word in color."""
     first, *rest = paragraph(text, f"{INDENT}{word} ", DEEPER)
     yield first.replace(word, painted, 1)
     yield from rest
 
 
-def _about(item: Item) -> str:
+def _finding_text(item: Item) -> str:
     finding = item.finding
     return _("{code}: {message}", code=finding.code, message=finding.message)
 
@@ -137,7 +141,7 @@ def _command_lines(commands: Sequence[str]) -> Iterator[str]:
 
 
 def fix_object(report: FixReport) -> dict[str, object]:
-    """The JSON object, every key present."""
+    """The npudoctor.fix/1 document as plain data, with every key."""
     return {
         "schema": SCHEMA,
         "version": __version__,
@@ -147,11 +151,11 @@ def fix_object(report: FixReport) -> dict[str, object]:
         "failed": report.failed,
         "msg": report.msg,
         "run": report.run,
-        "actions": [_action(done) for done in report.actions],
+        "actions": [_action_object(done) for done in report.actions],
     }
 
 
-def _action(done: ItemResult) -> dict[str, object]:
+def _action_object(done: ItemResult) -> dict[str, object]:
     finding = done.item.finding
     shown = {
         "check": done.item.check,

@@ -1,4 +1,4 @@
-"""The long form of a report (-v, -vv): the rows of every group, with all that is known of them."""
+"""Renders the long form of a report (-v, -vv): the rows of every group with all details."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from npudoctor.render.problems import fix_lines
 from npudoctor.render.style import Style, severity_words, status_words
 
 COLOURS = {Status.OK: "32", Status.PROBLEM: "31", Status.SKIPPED: "2"}
-OPEN = "33"  # neither good nor bad: nobody could tell
+OPEN = "33"  # yellow, for rows without a result
 _IN_BYTES = ("bytes", "free", "available", "limit", "left")  # the last word of a key
 INDENT, DEEPER = " " * 4, " " * 6
 
@@ -25,15 +25,15 @@ INDENT, DEEPER = " " * 4, " " * 6
 def full_lines(
     report: Report, style: Style, subjects: Mapping[str, str], *, everything: bool
 ) -> Iterator[str]:
-    """Which machine was judged and for which interpreter, the rows by group, how many ended how.
+    """Yield the machine and the interpreter, the rows by group, and the counts.
 
-    `everything`: those too that do not apply here, which are most.
+    `everything`: also the checks that do not apply here, which are most.
     """
     title = f"npudoctor {report.version}"
     yield from paragraph(_("{code}: {message}", code=title, message=machine_text(report)), "", "  ")
     if report.target.python is not None:
         yield from paragraph(python_text(report.target), "", "  ")
-    rows = Rows(report, style, subjects, whole=everything)
+    rows = RowPrinter(report, style, subjects, whole=everything)
     shown = [row for row in report.results if everything or row.status is not Status.SKIPPED or row.findings]
     for group, members in groupby(sorted(shown, key=lambda row: row.group), key=lambda row: row.group):
         yield ""
@@ -49,11 +49,11 @@ def full_lines(
             hidden,
             count=hidden,
         )
-    yield from _counts(report)
+    yield from _count_lines(report)
 
 
-def _counts(report: Report) -> Iterator[str]:
-    """How many rows ended how; the endings that did not happen are left out."""
+def _count_lines(report: Report) -> Iterator[str]:
+    """Yield the number of rows by status, without those that are 0."""
     counts = report.counts
     endings = [
         text.format(count=counts[name])
@@ -83,10 +83,10 @@ def _counts(report: Report) -> Iterator[str]:
     yield from paragraph(line, "", "  ")
 
 
-class Rows:
-    """Prints the rows of one report; every echo goes under its cause.
+class RowPrinter:
+    """Prints the rows of one report; every echo is printed under its cause.
 
-    `subjects`: what each check looks at, by its id. `whole`: that, and what was seen, is not cut.
+    `subjects`: by id, what each check examines. `whole`: whether to show subjects and facts uncut.
     """
 
     def __init__(
@@ -108,26 +108,26 @@ class Rows:
                     self._echoes.setdefault(finding.caused_by, []).append(finding)
 
     def lines(self, row: Result) -> Iterator[str]:
-        """The row's line, then its reason and findings."""
+        """Yield the row's line, then its reason and findings."""
         word = pad(self._words[row.status], self._column)
         took = f" ({row.seconds:.1f} s)" if row.seconds >= 0.05 else ""
         before = f"  {word}  {pad(printable(row.check), self._names)}  "
         first, *rest = paragraph(f"{row.title}{took}", before, " " * width(before))
-        # Red is for what decides; a row with nothing worse than a warning is yellow.
+        # Red is for errors; a row with nothing worse than a warning is yellow.
         errors = any(finding.counts and finding.weight is Severity.ERROR for finding in row.findings)
         colour = COLOURS.get(row.status, OPEN) if row.status is not Status.PROBLEM or errors else OPEN
         yield first.replace(word, self._style.paint(word, colour), 1).rstrip()
         yield from rest
-        yield from self._list_seen(row)
+        yield from self._fact_lines(row)
         if row.reason:
             yield from paragraph(row.reason, INDENT, INDENT)
         if row.status in (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED) and not row.needed:
             yield INDENT + _("not needed for the verdict")
         for finding in row.findings:
-            yield from self._finding(finding)
+            yield from self._finding_lines(finding)
 
-    def _list_seen(self, row: Result) -> Iterator[str]:
-        """What the check looked at and what it saw, a line each, or the whole of it."""
+    def _fact_lines(self, row: Result) -> Iterator[str]:
+        """Yield what the check examines and its facts, one line each, or uncut."""
         facts = _("saw: {facts}", facts=facts_text(redact_value(dict(row.facts)))) if row.facts else ""
         for text in (self._subjects.get(row.check, ""), facts):
             if text and self._whole:
@@ -135,7 +135,7 @@ class Rows:
             elif text:
                 yield shorten(f"{INDENT}{printable(text)}")
 
-    def _finding(self, finding: Finding) -> Iterator[str]:
+    def _finding_lines(self, finding: Finding) -> Iterator[str]:
         severity = self._severities[finding.weight]
         if finding.ignored is not None:
             why = redact(finding.ignored.reason or _("no reason given"))
@@ -156,15 +156,16 @@ class Rows:
 
 
 def facts_text(facts: Any) -> str:
-    """What a check saw, a mapping, its keys as they are in JSON: `bytes 23.5 GiB; models Ascend910B3`."""
-    return "; ".join(f"{key} {_value(key, value)}" for key, value in facts.items())
+    """The facts of a check as text, with the keys of the JSON report: `bytes 23.5 GiB; models
+    Ascend910B3`."""
+    return "; ".join(f"{key} {_fact_value_text(key, value)}" for key, value in facts.items())
 
 
-def _value(key: str, value: object) -> str:
+def _fact_value_text(key: str, value: object) -> str:
     if isinstance(value, Mapping):
         return f"({facts_text(value)})" if value else _("none")
     if isinstance(value, (list, tuple)):
-        return ", ".join(_value(key, item) for item in value) or _("none")
+        return ", ".join(_fact_value_text(key, item) for item in value) or _("none")
     if isinstance(value, bool):
         return _("yes") if value else _("no")
     if isinstance(value, int) and key.rpartition("_")[2] in _IN_BYTES:

@@ -1,4 +1,4 @@
-"""What earlier runs did, for people and as npudoctor.history/1."""
+"""Renders earlier runs of `fix` and `undo`: as text, and as npudoctor.history/1."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from npudoctor.render.fix import DEEPER, INDENT, status_words
 from npudoctor.render.printable import printable
 
 SCHEMA = "npudoctor.history/1"
-_MINUTE = len("2026-01-31 12:34")  # what a list of many runs needs of a moment
+_MINUTE = len("2026-01-31 12:34")  # a list of runs shows no seconds
 
 
 def history_object(runs: Sequence[FixRun]) -> dict[str, object]:
-    """The JSON object, the newest run first."""
+    """The npudoctor.history/1 document, the newest run first."""
     return {"schema": SCHEMA, "version": __version__, "runs": [_run_object(run) for run in runs]}
 
 
@@ -55,15 +55,15 @@ def _act_object(act: StepRecord) -> dict[str, object]:
 
 
 def history_text(runs: Sequence[FixRun]) -> str:
-    """A line for each run: its name, when it began, how it ended, whether it can be undone."""
+    """One line per run: name, start, status, and whether it can be undone."""
     if not runs:
         return _("no run of `npudoctor fix` is recorded for this user") + "\n"
     names = max(width(printable(run.name)) for run in runs)
-    return "".join(f"{_line(run, names)}\n" for run in runs)
+    return "".join(f"{_run_line(run, names)}\n" for run in runs)
 
 
-def _line(run: FixRun, names: int) -> str:
-    """One line, which is cut where it is longer than the reader's: `run_text` has the whole."""
+def _run_line(run: FixRun, names: int) -> str:
+    """The line of a run, cut to the width of a line; `run_text` shows all of it."""
     parts = [_status_text(run)]
     if run.undoes:
         parts.insert(0, _("undo"))
@@ -71,18 +71,18 @@ def _line(run: FixRun, names: int) -> str:
         parts.append(_("undone since"))
     elif run.undoable:
         parts.append(_("can be undone"))
-    minute = local(run.started)[:_MINUTE]
+    minute = local_time(run.started)[:_MINUTE]
     line = f"{pad(printable(run.name), names)}  {minute}  {printable(_('; ').join(parts))}"
     return shorten(line)
 
 
 def run_text(run: FixRun) -> str:
-    """All that one run did, and how it is taken back."""
-    return "".join(line + "\n" for line in _block(run))
+    """Everything that one run did, and how to undo it."""
+    return "".join(line + "\n" for line in _run_lines(run))
 
 
-def _block(run: FixRun) -> Iterator[str]:
-    yield printable(f"{run.name}  {local(run.started)}  {_status_text(run)}")
+def _run_lines(run: FixRun) -> Iterator[str]:
+    yield printable(f"{run.name}  {local_time(run.started)}  {_status_text(run)}")
     if run.undoes:
         yield from paragraph(_("it undid run {run}", run=run.undoes), INDENT, INDENT)
     for act in run.acts:
@@ -93,7 +93,7 @@ def _block(run: FixRun) -> Iterator[str]:
             yield from paragraph(_("why: {reason}", reason=redact(act.reason)), DEEPER, DEEPER)
         for line in redact_lines(act.lines):
             yield f"{DEEPER}$ {printable(line)}"
-        fate = _fate(act, run)
+        fate = _undo_text(act, run)
         if fate:
             yield f"{DEEPER}{fate}"
         if act.remains and act.back and run.undoes is None:
@@ -118,8 +118,8 @@ def _status_text(run: FixRun) -> str:
     return texts[run.status]
 
 
-def _fate(act: StepRecord, run: FixRun) -> Optional[str]:
-    """Whether it was undone, or can be; None when that does not matter."""
+def _undo_text(act: StepRecord, run: FixRun) -> Optional[str]:
+    """Whether a step was undone, or can be; None when nothing was changed, or the run is an undo itself."""
     if act.undone:
         return _("since undone")
     if act.changed is False or run.undoes is not None:
@@ -127,9 +127,11 @@ def _fate(act: StepRecord, run: FixRun) -> Optional[str]:
     return _("to undo it:") if act.back else _("this cannot be undone")
 
 
-def local(moment: Optional[str]) -> str:
-    """A moment of the journal as the clock on the wall shows it."""
+def local_time(moment: Optional[str]) -> str:
+    """A time of the journal (UTC) in local time; "?" when there is none."""
+    # The journal is the user's own file, and may have been edited: then the text as it is.
     with suppress(ValueError, OverflowError, OSError):
+        # Not time.mktime, which reads a time as local.
         seconds = calendar.timegm(time.strptime(moment or "", "%Y-%m-%dT%H:%M:%SZ"))
         return time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(seconds))
     return moment or "?"

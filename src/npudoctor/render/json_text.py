@@ -1,4 +1,4 @@
-"""JSON as text: valid UTF-8 whatever was found, and harmless on a terminal."""
+"""Writes JSON as text: always valid UTF-8, and without characters that control a terminal."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from npudoctor.render.printable import without_surrogates
 
 
 def json_text(value: object) -> str:
-    """The document, with a newline at its end.
+    """The document as text, with a line feed at its end.
 
-    A line for each key, and one for each entry of a list. With json's own indent its encoder in C is not
-    used: a report of a check would cost 15 ms more, a tenth of the whole run.
+    One line per key, and one per entry of a list. json's own indent does not use the encoder in C: a report
+    would take 15 ms more, a tenth of the whole run.
     """
     document = _clean(value)
     if isinstance(document, dict):
@@ -21,10 +21,12 @@ def json_text(value: object) -> str:
     else:
         text = _compact(document)
     if not text.replace("\n", "").isprintable():
-        # As JSON spells it. Outside of strings the document is plain ASCII, so this is always inside one.
+        # Escaped as in JSON. Outside of strings the document is printable ASCII, so that this is inside a
+        # string.
         text = "".join(
             char
             if char == "\n" or char.isprintable()
+            # json escapes all control characters but DEL.
             else (json.dumps(char)[1:-1] if char != "\x7f" else "\\u007f")
             for char in text
         )
@@ -32,7 +34,7 @@ def json_text(value: object) -> str:
 
 
 def _entries(value: object) -> str:
-    """The value of one key: each has lines of its own."""
+    """The value of a top-level key; a list has one line per entry."""
     if not isinstance(value, list) or not value:
         return _compact(value)
     return "[\n    " + ",\n    ".join(map(_compact, value)) + "\n  ]"
@@ -43,7 +45,7 @@ def _compact(value: object) -> str:
 
 
 def _clean(value: object) -> object:
-    """The value with plain containers and texts that UTF-8 can carry."""
+    """The value with plain containers, and with lone surrogates escaped."""
     if isinstance(value, str):
         return without_surrogates(value)
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What tables there are, and where from: npudoctor.knowledge/1 for machines, lines for people."""
+"""Lists the compatibility tables and their origins: as text, and as npudoctor.knowledge/1."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ SCHEMA = "npudoctor.knowledge/1"
 
 
 def knowledge_object(knowledge: Knowledge) -> dict[str, Any]:
-    """The document as plain data."""
+    """The npudoctor.knowledge/1 document as plain data."""
     rows = [
         {"table": where, "rows": count, "as_of": as_of or None, "origin": origin}
-        for where, count, as_of, origin in _rows(knowledge)
+        for where, count, as_of, origin in _table_rows(knowledge)
     ]
     broken = [{"path": broken.path, "reason": broken.reason} for broken in knowledge.broken()]
     site = knowledge.directory or None
@@ -26,10 +26,10 @@ def knowledge_object(knowledge: Knowledge) -> dict[str, Any]:
 
 
 def knowledge_text(knowledge: Knowledge) -> str:
-    """A line for each table and origin; then what could not be used."""
+    """One line per table and origin; then the files of the site that cannot be used."""
     lines = [
         (where, str(count), as_of, _("built-in") if origin == BUILT_IN else origin)
-        for where, count, as_of, origin in _rows(knowledge)
+        for where, count, as_of, origin in _table_rows(knowledge)
     ]
     widths = [max((len(line[column]) for line in lines), default=0) for column in range(3)]
     rows = [
@@ -43,16 +43,21 @@ def knowledge_text(knowledge: Knowledge) -> str:
     return "".join(rows)
 
 
-def _rows(knowledge: Knowledge) -> Iterator[tuple[str, int, str, str]]:
-    """Table and section, number of rows, when the newest was written, and where they are from."""
+def _table_rows(knowledge: Knowledge) -> Iterator[tuple[str, int, str, str]]:
+    """Yield table and section, number of rows, the date of the newest row, and the origin."""
     site = knowledge.site_rows()
     for name in list_tables():
-        for section, ours in load_table(name).items():
-            if not isinstance(ours, list) or not all(isinstance(row, dict) for row in ours):
+        for section, built_in_rows in load_table(name).items():
+            if not isinstance(built_in_rows, list) or not all(isinstance(row, dict) for row in built_in_rows):
                 continue  # a plain value, or a list of texts: nothing with a date
-            where = f"{name}.{section}"
-            yield where, len(ours), max((row.get("as_of", "") for row in ours), default=""), BUILT_IN
+            place = f"{name}.{section}"
+            yield (
+                place,
+                len(built_in_rows),
+                max((row.get("as_of", "") for row in built_in_rows), default=""),
+                BUILT_IN,
+            )
             site_rows = site.get((name, section), [])
             for origin, count in Counter(row.origin for row in site_rows).items():
                 times = (row.values.get("as_of", "") for row in site_rows if row.origin == origin)
-                yield where, count, max(times), origin
+                yield place, count, max(times), origin

@@ -1,4 +1,4 @@
-"""The list of checks (npudoctor.list/1, a table), and the manual page of one."""
+"""Renders the list of checks (as text and as npudoctor.list/1), and the manual of one check."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCHEMA = "npudoctor.list/1"
 
 
 def listing_object(loaded: LoadedChecks) -> dict[str, Any]:
-    """The document as plain data."""
+    """The npudoctor.list/1 document as plain data."""
     checks = [
         {
             "id": check.id,
@@ -37,7 +37,7 @@ def listing_object(loaded: LoadedChecks) -> dict[str, Any]:
 
 
 def listing_text(loaded: LoadedChecks) -> str:
-    """Group, id and title of every check; then what could not be loaded."""
+    """Group, id and title of every check, sorted; also those that could not be loaded."""
     rows = [(check.group, check.id, _(check.title)) for check in loaded.checks]
     rows += [(row.group, row.check, f"{row.title}: {row.reason}") for row in loaded.broken]
     rows = [(printable(group), printable(name), printable(title)) for group, name, title in sorted(rows)]
@@ -46,7 +46,7 @@ def listing_text(loaded: LoadedChecks) -> str:
 
 
 def manual_text(check: Check) -> str:
-    """Identity, codes and docstring of a check."""
+    """The manual of a check as text: id, group, codes, and its docstring."""
     lines = [f"{check.id}: {_(check.title)}", ""]
     lines.append(_("group: {group}", group=check.group))
     lines.append(_("scope: {scope}", scope=check.scope.value))
@@ -56,22 +56,23 @@ def manual_text(check: Check) -> str:
     width = max(len(code) for code in check.codes)
     words = severity_words()
     lines += [f"  {code:{width}}  {words[severity]}" for code, severity in check.codes.items()]
-    lines += ["", *manual(check).split("\n")]
+    lines += ["", *translated_manual(check).split("\n")]
     return "\n".join(printable(line) for line in lines).rstrip() + "\n"
 
 
-def subject(check: Check) -> str:
-    """What the check looks at, as the first sentence of its manual says it, in the language spoken now."""
-    sections = manual(check).split("\n\n")
+def subject_text(check: Check) -> str:
+    """What a check examines: the first sentence of its manual, in the current language; "" without one."""
+    sections = translated_manual(check).split("\n\n")
     heading = next((n for n, block in enumerate(sections) if block.startswith("## ")), len(sections))
     first = " ".join("".join(sections[heading + 1 : heading + 2]).split())
     if first.startswith(("-", "#")):
         return ""
+    # Chinese sentences are not followed by a blank.
     sentence = re.split(r"(?<=[.:;])\s|(?<=[。：；])", first, maxsplit=1)[0]
     return sentence.rstrip(" .:;。：；").replace("`", "")
 
 
-def manual(check: Check) -> str:
-    """What a check's docstring says below its title: Markdown, in the language spoken now."""
+def translated_manual(check: Check) -> str:
+    """The docstring of a check below its title: Markdown, in the current language."""
     body = without_margin(check.manual).partition("\n")[2].strip("\n")
     return "\n\n".join(messages.manual(block) for block in body.split("\n\n"))

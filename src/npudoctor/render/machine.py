@@ -1,4 +1,4 @@
-"""The first lines of a report: machine, accelerators, driver, CANN, Python and its frameworks."""
+"""Renders the first lines of a report: machine, accelerators, driver, CANN, Python and its frameworks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from npudoctor.core.model import Report, Target
 
 
 def machine_text(report: Report, *, whole: bool = True) -> str:
-    """The machine with its devices, their driver, and CANN; without `whole` by its name alone."""
+    """The machine with its devices, driver and CANN; without `whole` only its name instead of the system."""
     host, target = report.host, report.target
     machine = [host.name, host.distribution, host.machine, _("container") if host.container else None]
     if not whole:
@@ -34,7 +34,7 @@ def machine_text(report: Report, *, whole: bool = True) -> str:
 
 
 def python_text(target: Target) -> str:
-    """The interpreter that was judged, why it was that one, and its frameworks; "" where there is none."""
+    """The interpreter, why it was chosen, and its frameworks; "" when there is none."""
     if target.python is None:
         return ""
     version = target.python.version or _("version unknown")
@@ -44,5 +44,5 @@ def python_text(target: Target) -> str:
         text = _("Python: {path} ({version}): {frameworks}")
     if target.frameworks is None:
         text = _("Python: {path} ({version})")
-    named = [f"{name} {version}" for name, version in (target.frameworks or {}).items()]
-    return text.format(frameworks=_(", ").join(named) or _("no framework"), **words)
+    framework_texts = [f"{name} {version}" for name, version in (target.frameworks or {}).items()]
+    return text.format(frameworks=_(", ").join(framework_texts) or _("no framework"), **words)

@@ -1,19 +1,20 @@
-"""Makes any text safe to show: what a terminal would act upon, or cannot show, is spelled out."""
+"""Makes any text safe to print: escapes what a terminal would interpret or cannot show."""
 
 from __future__ import annotations
 
 
 def printable(text: str) -> str:
-    """The text with control characters, bidi controls and bytes that are not UTF-8 spelled as escapes."""
+    """The text with control characters, bidi controls and bytes that are not UTF-8 as escapes."""
+    # Nearly every text is, and this check runs in C.
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else escape_char(char) for char in text)
 
 
 def escape_char(char: str) -> str:
-    """One character spelled out: \\x1b, \\u202e; a byte that is not UTF-8 as that byte."""
+    """The escape of one character: \\x1b, \\u202e; a byte that is not UTF-8 as that byte."""
     number = ord(char)
-    if 0xDC80 <= number <= 0xDCFF:  # how Python keeps a byte that is not UTF-8
+    if 0xDC80 <= number <= 0xDCFF:  # a byte that is not UTF-8 (PEP 383)
         number -= 0xDC00
     if number < 0x100:
         return f"\\x{number:02x}"
@@ -21,7 +22,7 @@ def escape_char(char: str) -> str:
 
 
 def without_surrogates(text: str) -> str:
-    """The text as valid UTF-8 can carry it: only lone surrogates are spelled out."""
+    """The text with lone surrogates escaped, so that it can be encoded as UTF-8."""
     if text.isascii():
         return text
     try:

@@ -1,4 +1,4 @@
-"""What is wrong, errors first: the value that was seen, and the line to type."""
+"""Renders the findings of a report, errors first: the message and the commands to type."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from collections.abc import Iterator
 from npudoctor.core.messages import _, ngettext
 from npudoctor.core.model import Finding, Fix, Report, Risk, Severity
 from npudoctor.core.redact.redact import redact, redact_lines
-from npudoctor.render.columns import beside, paragraph, room, width
+from npudoctor.render.columns import join_head, paragraph, room, width
 from npudoctor.render.printable import printable
 from npudoctor.render.style import BOLD, Style, kind_of, sign_paragraph
 
 INDENT = " " * 4
-_ALIKE = 3  # findings of one code that are shown: eight devices often have the same
+_ALIKE = 3  # findings shown per code: eight devices often have the same one
 
 
-def echoes_of(report: Report) -> dict[str, list[str]]:
-    """The codes that each counting finding explains, those that its echoes explain in turn included."""
+def echoes_by_cause(report: Report) -> dict[str, list[str]]:
+    """By code of a finding that counts, the codes that it explains, also through other echoes."""
     findings = [finding for row in report.results for finding in row.findings if finding.ignored is None]
     causes = {finding.code: finding.caused_by for finding in findings if finding.caused_by is not None}
     counting = {finding.code for finding in findings if finding.counts}
     echoes: dict[str, list[str]] = {}
     for finding in findings:
-        cause, seen = finding.caused_by, {finding.code}
-        while cause in causes and cause not in counting and cause not in seen:
-            seen.add(cause)
+        cause, visited = finding.caused_by, {finding.code}
+        while cause in causes and cause not in counting and cause not in visited:
+            visited.add(cause)
             cause = causes[cause]
         if cause is not None:
             echoes.setdefault(cause, []).append(finding.code)
     return echoes
 
 
-class Problems:
-    """The findings of one report that count.
+class ProblemPrinter:
+    """Prints the findings of one report that count.
 
-    `commands`: how many lines of a remedy are shown, and `prose`: of one that is only text; 0 for all.
-    `evidence`: show it, and every finding.
+    `commands`: how many lines of a remedy to show; `prose`: of a remedy that is only text; 0 for all.
+    `evidence`: show the evidence, and every finding of a code.
     """
 
     def __init__(
@@ -44,17 +44,17 @@ class Problems:
     ) -> None:
         self._style, self._commands, self._prose, self._evidence = style, commands, prose, evidence
         self._findings = [finding for row in report.results for finding in row.findings if finding.counts]
-        self._echoes = echoes_of(report)
+        self._echoes = echoes_by_cause(report)
 
     def lines(self, least: Severity) -> Iterator[str]:
-        """Those that weigh as much; of many of one code the first few, and how many more there are."""
+        """Yield the findings of at least a severity; of many with one code the first _ALIKE and a count."""
         shown: Counter[tuple[str, Severity]] = Counter()
         findings = [finding for finding in self._findings if finding.weight >= least]
         for finding in sorted(findings, key=lambda finding: -finding.weight):
             kind = (finding.code, finding.weight)
             shown[kind] += 1
             if shown[kind] <= _ALIKE or self._evidence:
-                yield from self._finding(finding)
+                yield from self._finding_lines(finding)
         for (code, severity), count in shown.items():
             if count > _ALIKE and not self._evidence:
                 text = ngettext(
@@ -66,7 +66,7 @@ class Problems:
                 )
                 yield from sign_paragraph(kind_of(severity), text, self._style)
 
-    def _finding(self, finding: Finding) -> Iterator[str]:
+    def _finding_lines(self, finding: Finding) -> Iterator[str]:
         text = _("{code}: {message}", code=finding.code, message=finding.message)
         first, *rest = sign_paragraph(kind_of(finding.weight), text, self._style)
         yield first.replace(finding.code, self._style.paint(finding.code, BOLD), 1)
@@ -82,14 +82,14 @@ class Problems:
 
 
 def fix_lines(fix: Fix, indent: str, most: int = 0, prose: int = 0) -> Iterator[str]:
-    """The remedy's title with its conditions, and its lines exactly as they are typed: never broken.
+    """Yield the remedy's title with its conditions, and its commands, which are never broken over lines.
 
-    Without lines the title says it all: nothing is announced, and there are no conditions of typing it.
-    `most`: only so many lines, and how many are left, a single one beside its title; 0 for all.
-    `prose`: the same for a title without lines.
+    Without commands only the title is shown, as there is nothing to type.
+    `most`: how many lines of commands to show, 0 for all; a single one is put next to the title.
+    `prose`: how many lines of a title without commands, 0 for all.
     """
     if fix.container and not fix.commands:
-        # Words of `docker run` are copied, so they are never broken.
+        # Options of `docker run` are copied, so that they are never broken over lines.
         yield from paragraph(_("ask whoever starts the container to add:"), indent, indent)
         yield f"{indent}  {printable(redact(' '.join(fix.container)))}"
         return
@@ -101,23 +101,25 @@ def fix_lines(fix: Fix, indent: str, most: int = 0, prose: int = 0) -> Iterator[
         return
     title = _("{title} ({notes}):", title=redact(fix.title), notes=fix_notes(fix))
     commands = [printable(command) for command in redact_lines(fix.commands)]
-    line = indent + beside(printable(title), commands[0])
+    line = indent + join_head(printable(title), commands[0])
     if most and len(commands) == 1 and width(line) <= room():
         yield line
         return
     yield from paragraph(title, indent, indent)
     shown = commands if not most or len(commands) <= most else commands[: most - 1]
     yield from (f"{indent}  {command}" for command in shown)
-    left = len(commands) - len(shown)
-    if left:
-        text = ngettext("and {count} more line (-v shows it)", "and {count} more lines (-v shows them)", left)
+    hidden_count = len(commands) - len(shown)
+    if hidden_count:
+        text = ngettext(
+            "and {count} more line (-v shows it)", "and {count} more lines (-v shows them)", hidden_count
+        )
         if not shown:
-            text = ngettext("{count} line (-v shows it)", "{count} lines (-v shows them)", left)
-        yield f"{indent}  # " + text.format(count=left)
+            text = ngettext("{count} line (-v shows it)", "{count} lines (-v shows them)", hidden_count)
+        yield f"{indent}  # " + text.format(count=hidden_count)
 
 
 def fix_notes(fix: Fix) -> str:
-    """Under which conditions its lines are typed."""
+    """The conditions for typing the commands of a fix: its risk, and whether root must."""
     notes = {
         Risk.SAFE: _("safe"),
         Risk.CAUTION: _("with care"),

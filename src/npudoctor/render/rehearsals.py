@@ -1,4 +1,4 @@
-"""The faults that can be rehearsed, as a table and as npudoctor.rehearsals/1."""
+"""Lists the faults that can be rehearsed: as text, and as npudoctor.rehearsals/1."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SCHEMA = "npudoctor.rehearsals/1"
 
 
 def rehearsals_object(faults: Sequence[Fault]) -> dict[str, Any]:
-    """The document as plain data."""
+    """The npudoctor.rehearsals/1 document as plain data."""
     rows = [
         {
             "name": fault.name,
@@ -29,7 +29,7 @@ def rehearsals_object(faults: Sequence[Fault]) -> dict[str, Any]:
 
 
 def rehearsals_text(faults: Sequence[Fault]) -> str:
-    """Name and code, then what is wrong and how it ends."""
+    """For each fault name and code, then its title and what repairs it."""
     ends = {
         FIX: _("npudoctor fix can repair it"),
         TYPED: _("the printed commands repair it"),

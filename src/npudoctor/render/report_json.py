@@ -1,4 +1,4 @@
-"""A report as npudoctor.report/1: within this major version keys are only ever added."""
+"""Renders a report as npudoctor.report/1 (keys are added, never changed)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ SCHEMA = "npudoctor.report/1"
 
 
 def report_json(report: Report) -> str:
-    """The whole document as text."""
+    """The npudoctor.report/1 document as text."""
     return json_text(report_object(report))
 
 
 def report_object(report: Report) -> dict[str, Any]:
-    """The document as plain data."""
+    """The npudoctor.report/1 document as plain data."""
     target = report.target
     frameworks = None if target.frameworks is None else dict(target.frameworks)
     fields = {name: getattr(target, name) for name in Target.__annotations__}
@@ -36,11 +36,11 @@ def report_object(report: Report) -> dict[str, Any]:
         "failed": report.exit_code != 0,
         "msg": report.msg,
         "counts": dict(report.counts),
-        "results": [_result(row) for row in report.results],
+        "results": [_result_object(row) for row in report.results],
     }
 
 
-def _result(row: Result) -> dict[str, Any]:
+def _result_object(row: Result) -> dict[str, Any]:
     compares = {"compares": [compared.row() for compared in row.compares]} if row.compares else {}
     return {
         "check": row.check,
@@ -54,11 +54,11 @@ def _result(row: Result) -> dict[str, Any]:
         "seconds": row.seconds,
         "facts": dict(row.facts),
         **compares,
-        "findings": [_finding(finding) for finding in row.findings],
+        "findings": [_finding_object(finding) for finding in row.findings],
     }
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _finding_object(finding: Finding) -> dict[str, Any]:
     return {
         "code": finding.code,
         "severity": finding.weight.name.lower(),
@@ -68,19 +68,19 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "action": finding.action.value,
         "caused_by": finding.caused_by,
         "ignored": finding.ignored and {"reason": redact_value(finding.ignored.reason)},
-        "fix": _fix(finding.fix),
+        "fix": _fix_object(finding.fix),
     }
 
 
-def _fix(fix: Optional[Fix]) -> Optional[dict[str, Any]]:
+def _fix_object(fix: Optional[Fix]) -> Optional[dict[str, Any]]:
     if fix is None:
         return None
-    given = {"container": list(redact_lines(fix.container))} if fix.container else {}
+    container = {"container": list(redact_lines(fix.container))} if fix.container else {}
     return {
         "title": redact(fix.title),
         "risk": fix.risk.name.lower(),
         "needs_root": fix.needs_root,
         "commands": list(redact_lines(fix.commands)),
         "undo": list(redact_lines(fix.undo_commands)),
-        **given,
+        **container,
     }

@@ -1,4 +1,4 @@
-"""A snapshot as npudoctor.snapshot/1: within this major version keys are only ever added."""
+"""Renders a snapshot as npudoctor.snapshot/1 (keys are added, never changed)."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from npudoctor.render.report_json import report_object
 from npudoctor.runner.snapshot import TakenSnapshot
 
 
-def snapshot_text(taken: TakenSnapshot, redactor: BundleRedactor) -> str:
-    """The document as text, without what the caller's variables hold under telling names."""
-    return redactor.hide_known(json_text(snapshot_object(taken)))
+def snapshot_text(snapshot: TakenSnapshot, redactor: BundleRedactor) -> str:
+    """The document as text, without values of variables whose names tell that they are secret."""
+    return redactor.hide_known(json_text(snapshot_object(snapshot)))
 
 
-def snapshot_object(taken: TakenSnapshot) -> dict[str, Any]:
-    """The document as plain data."""
-    report = report_object(taken.report)
-    unread = list(_unread(taken))
+def snapshot_object(snapshot: TakenSnapshot) -> dict[str, Any]:
+    """The npudoctor.snapshot/1 document as plain data."""
+    report = report_object(snapshot.report)
+    unread = list(_unread_rows(snapshot))
     facts = {
         name: {
             fact.name: (list(fact.value) if isinstance(fact.value, tuple) else fact.value)
             for fact in section.facts
             if not fact.unread
         }
-        for name, section in taken.sections.items()
+        for name, section in snapshot.sections.items()
     }
     return {
         "schema": SNAPSHOT,
@@ -57,15 +57,15 @@ def snapshot_object(taken: TakenSnapshot) -> dict[str, Any]:
     }
 
 
-def _unread(taken: TakenSnapshot) -> Iterator[dict[str, Any]]:
-    """What could not be read, of the sections and of the checks, each with the reason."""
-    for name, section in taken.sections.items():
+def _unread_rows(snapshot: TakenSnapshot) -> Iterator[dict[str, Any]]:
+    """Yield the facts, sections and checks that could not be read, each with the reason."""
+    for name, section in snapshot.sections.items():
         for fact in section.facts:
             if fact.unread:
                 yield _row(name, fact.name, fact.unread, fact.advisory)
         if section.failed:
             yield {**_row(name, None, section.failed, section.advisory), "crashed": section.crashed}
-    for row in taken.report.results:
+    for row in snapshot.report.results:
         if row.status in UNANSWERED:
             yield _row(CHECK + row.check, None, row.reason or row.status.value, not row.needed)
 

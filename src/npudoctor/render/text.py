@@ -1,4 +1,4 @@
-"""A report for people: one screen, or all of it, and the verdict last."""
+"""Renders a report as text: one screen, or with -v all details, and the verdict last."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from npudoctor.render.brief import brief_lines
 from npudoctor.render.columns import paragraph, room, width
 from npudoctor.render.combined import can_fix, combined_lines
 from npudoctor.render.printable import printable
-from npudoctor.render.problems import Problems
+from npudoctor.render.problems import ProblemPrinter
 from npudoctor.render.style import PLAIN, Style
 
 
@@ -25,31 +25,31 @@ def report_text(
     notes: bool = False,
     subjects: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """The report as text: one screen, or all of it; `quiet` leaves only its one line.
+    """The report as text; `quiet`: only its one line.
 
-    `verbose`: 1 shows what was looked at and seen, 2 also each row that does not apply here.
-    `subjects`: what each check looks at, by its id.
+    `verbose`: 1 shows what was examined and found, 2 also the checks that do not apply here.
+    `subjects`: by id, what each check examines.
 
-    `notes`: the reader asked for certain checks, so what is only worth knowing is shown in full too.
+    `notes`: show findings of severity info in full, as the reader selected these checks.
     """
     if quiet:
         return printable(report.msg) + "\n"
     closing = list(verdict_lines(report, style, whole=not notes))
-    healing, _rooted, setting = _commands(report)
-    together = combined_lines(report, healing, setting)
+    fix_command, _rooted, env_command = _next_commands(report)
+    block = combined_lines(report, fix_command, env_command)
     if verbose:
         from npudoctor.render.full import full_lines
 
-        lines = [*full_lines(report, style, subjects, everything=verbose > 1), *together, *closing]
+        lines = [*full_lines(report, style, subjects, everything=verbose > 1), *block, *closing]
     else:
-        lines = brief_lines(report, style, closing, notes=notes, together=together)
+        lines = brief_lines(report, style, closing, notes=notes, together=block)
     return "\n".join(lines) + "\n"
 
 
 def verdict_lines(report: Report, style: Style, *, whole: bool = False) -> Iterator[str]:
-    """The last lines: the answer, what it rests on, and the command to type next, which is never broken.
+    """Yield the verdict, its numbers, and the command to type next, which is never broken over lines.
 
-    `whole`: the machine was judged, and not only what somebody selected.
+    `whole`: all checks ran, and not only selected ones.
     """
     word, kind = {
         Verdict.READY: (_("READY"), "ok"),
@@ -67,7 +67,8 @@ def verdict_lines(report: Report, style: Style, *, whole: bool = False) -> Itera
             ngettext("{count} warning", "{count} warnings", counts["warnings"], count=counts["warnings"])
         )
     if report.verdict is Verdict.UNDETERMINED:
-        # The report's one line without the verdict, which stands before it already.
+        # The report's message without the verdict, which the line begins with already.
+        # The message is in the language of the output: a Chinese colon is another character, without a blank.
         parts.append(re.split(": |：", report.msg, maxsplit=1)[-1])
     text = _(", ").join(parts) or (_without_framework(report) if whole else "")
     head = _("{verdict}: {text}", verdict=word, text=text) if text else word
@@ -80,7 +81,7 @@ def verdict_lines(report: Report, style: Style, *, whole: bool = False) -> Itera
 
 
 def _without_framework(report: Report) -> str:
-    """That the interpreter has none, where all that could be judged is well."""
+    """A note that no framework is installed, when the verdict is ready; "" otherwise."""
     target = report.target
     if report.verdict is not Verdict.READY or report.scope == "node" or target.python is None:
         return ""
@@ -89,27 +90,29 @@ def _without_framework(report: Report) -> str:
 
 
 def next_lines(report: Report, *, whole: bool = False) -> list[str]:
-    """What to type next: what mends, what sets variables, what lets this machine be judged, or the job."""
+    """The lines with the commands to type next: a fix, the environment, another check, or the job."""
     lines = []
-    # Other commands than npudoctor's are shown with what they are for.
-    healing, rooted, setting = _commands(report)
-    if healing:
-        text = _("next, as root: {command}") if rooted else _("next: {command}")
-        lines.append(text.format(command=healing))
-    if setting:
-        lines.append(_("next, in the job's shell: {command}", command=setting))
-    # What makes a machine say something on which no accelerator was found.
-    silent = any(row.check == "accelerator" and row.status is Status.UNKNOWN for row in report.results)
-    if silent and report.verdict is Verdict.UNDETERMINED and report.target.root is None:
+    # Only commands of npudoctor: all others are shown with their findings.
+    fix_command, needs_root, env_command = _next_commands(report)
+    if fix_command:
+        text = _("next, as root: {command}") if needs_root else _("next: {command}")
+        lines.append(text.format(command=fix_command))
+    if env_command:
+        lines.append(_("next, in the job's shell: {command}", command=env_command))
+    # --expect none lets a machine without an accelerator get a verdict.
+    is_undetermined = any(
+        row.check == "accelerator" and row.status is Status.UNKNOWN for row in report.results
+    )
+    if is_undetermined and report.verdict is Verdict.UNDETERMINED and report.target.root is None:
         lines.append(_("if it needs no accelerator: {command}", command="npudoctor check --expect none"))
     if whole and not lines and report.verdict is Verdict.READY and report.target.root is None:
         lines.append(_("next: {command}", command="npudoctor run COMMAND"))
     return lines
 
 
-def _commands(report: Report) -> tuple[str, bool, str]:
-    """The command that heals, whether root has to type it, and the one for the shell that lacks variables; ""
-    where npudoctor can do nothing, and where it would print nothing that helps."""
+def _next_commands(report: Report) -> tuple[str, bool, str]:
+    """The command `npudoctor fix` for this report, whether root must type it, and the one for `npudoctor
+    env`; "" for a command that would not help."""
     findings = [(row.check, finding) for row in report.results for finding in row.findings]
     healing = [(check, finding) for check, finding in findings if can_fix(finding)]
     checks = dict.fromkeys(check for check, _finding in healing)
@@ -117,17 +120,17 @@ def _commands(report: Report) -> tuple[str, bool, str]:
     command = " ".join(["npudoctor fix", *arguments]) if arguments else ""
     needs_root = any(finding.fix and finding.fix.needs_root for _check, finding in healing)
     rooted = report.host.user != "root" and needs_root
-    setting = ""
+    env_command = ""
     if report.target.root is None and any(f.counts and f.weight > Severity.INFO for _check, f in findings):
-        from npudoctor.environment.variable_checks import env_would_help  # a healthy machine is not asked
+        from npudoctor.environment.variable_checks import env_would_help  # imported only when needed
 
-        setting = 'eval "$(npudoctor env)"' if env_would_help(report) else ""
-    return command, rooted, setting
+        env_command = 'eval "$(npudoctor env)"' if env_would_help(report) else ""
+    return command, rooted, env_command
 
 
 def decisive_text(report: Report) -> str:
-    """What makes the report not ready, with its evidence, as nobody asks again; then the verdict."""
-    # Without an error, warnings decided: they were asked to.
+    """The findings that make the report not ready, with their evidence; then the verdict."""
+    # Without errors, warnings decided (--fail-on warning).
     least = Severity.ERROR if report.counts["errors"] else Severity.WARNING
-    lines = [*Problems(report, PLAIN, evidence=True).lines(least), *verdict_lines(report, PLAIN)]
+    lines = [*ProblemPrinter(report, PLAIN, evidence=True).lines(least), *verdict_lines(report, PLAIN)]
     return "\n".join(lines) + "\n"

@@ -1,5 +1,4 @@
-"""Asks the checks and makes the report: deadlines, crashes, parallelism, the verdict and the line that
-says it.
+"""Runs the checks and makes the report: deadlines, crashes, parallelism, the verdict and its line.
 
-Here belongs what is about many checks at once. How a report looks on a terminal or as JSON is `render`.
+What concerns many checks at once belongs here; how a report looks on a terminal or as JSON, in `render`.
 """

@@ -1,4 +1,4 @@
-"""One run of a check: what it has yielded so far and how it ended; and the threads that run checks."""
+"""One run of a check (its output so far and how it ended), and the threads that run checks."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ from npudoctor.host import CannotTell, Host, NotRunning
 AskUntil = Callable[[float], Iterator[CheckOutput]]
 
 TRIAL = "trial"
-UNBORN = 4  # started threads that have not reported: starting more would not help
-BIRTH = 5.0  # seconds within which the first must have reported
-STILL = 0.01  # seconds: a thread that takes no next check for so long is waiting for something
+# Threads that were started and do not run yet. With this many, the machine cannot run another one now.
+MOST_UNSTARTED = 4
+THREAD_START_SECONDS = 5.0  # seconds within which the first thread must run
+IDLE_SECONDS = 0.01  # seconds without a next check after which a thread counts as blocked
 
 
 class CheckRun:
-    """What a check has yielded so far, and, once it has ended, how. Times are on the steady clock.
+    """The output of a check so far and, once it has ended, its status. Times are on the monotonic clock.
 
-    Its `timeout` runs from its turn on, what it needs included; nothing is waited for after `until`.
-    `ask`: how it is asked where it runs in a process of its own; it is given when the answer must be there.
+    `timeout`: seconds from its turn on, including the time for what it needs; `until`: when the whole run
+    ends. `ask`: yields the output of a check in a process of its own, until the time that it is given; None
+    for a built-in check.
     """
 
     def __init__(self, check: Check, ask: Optional[AskUntil], timeout: float, until: float) -> None:
@@ -40,105 +42,109 @@ class CheckRun:
         self.started: Optional[float] = None
         self.answers: list[CheckOutput] = []
         self.done = threading.Event()
-        self.status = Status.CRASHED  # until it has ended in another way
+        self.status = Status.CRASHED  # unless `end` sets another one
         self.reason: Optional[str] = None
         self.advisory = False
         self.tried_by: tuple[str, ...] = ()
         self.ended = 0.0
 
     def end(self, status: Status, reason: Optional[str] = None, advisory: bool = False) -> None:
-        """Note how it ended."""
+        """Set the status, and wake who waits for it. `advisory`: the verdict does not need an answer of
+        it."""
         self.status, self.reason, self.advisory = status, reason, advisory
         self.ended = time.monotonic()
         self.done.set()
 
     @property
-    def by(self) -> float:
-        """When its time is over."""
+    def due_at(self) -> float:
+        """The time on the monotonic clock when its time is over."""
         return self.until if self.started is None else min(self.started + self.timeout, self.until)
 
     def take_turn(self, host: Host) -> None:
-        """Run it now, in this thread: its time begins. Nothing happens once the whole run is over."""
+        """Run it in this thread, starting its timeout. Does nothing once the whole run is over."""
         now = time.monotonic()
         if now >= self.until:
             return
         self.started = now
-        try:  # every way it may end is a status
+        try:  # every way in which it may end becomes a status
             why = why_not_applicable(self.check.needs, host)
             if why is not None:
                 self.end(Status.SKIPPED, why)
                 return
-            for answer in self._ask(self.by) if self._ask else self.check.ask(host):
+            for answer in self._ask(self.due_at) if self._ask else self.check.ask(host):
                 self.answers.append(validate(self.check, answer))
             self.end(Status.OK)
         except Skip as skip:
-            self.end(Status.SKIPPED, _text(skip))
+            self.end(Status.SKIPPED, _error_text(skip))
         except NotRunning:
             self.end(Status.SKIPPED, _("an image has no running job"))
         except CannotTell as unknown:
             self.tried_by = tuple(unknown.tried_by)
-            self.end(Status.UNKNOWN, _text(unknown), bool(unknown.advisory))
+            self.end(Status.UNKNOWN, _error_text(unknown), bool(unknown.advisory))
         except Ended as ended:
-            self.end(ended.status, _text(ended))
-        except BaseException as error:  # a SystemExit in a check is a crash of that check, nothing more
+            self.end(ended.status, _error_text(ended))
+        except BaseException as error:  # SystemExit in a check is a crash of that check only
             if is_out_of_memory(error):
                 reason = _("out of memory: the limit (ulimit -v, or the container) is too low")
                 self.end(Status.UNKNOWN, reason)
             else:
-                self.end(Status.CRASHED, f"{type(error).__name__}: {_text(error)}".removesuffix(": "))
+                self.end(Status.CRASHED, f"{type(error).__name__}: {_error_text(error)}".removesuffix(": "))
         finally:
             self.done.set()
 
 
 class Workers:
-    """Threads that ask one check after the other.
+    """Threads that run one check after the other.
 
-    Most checks take no time, and a thread for each costs more than they do: one thread asks them all, and
-    whenever it stands still, another goes on with the rest. What asks the interpreter comes last. What is
-    tried is tried one at a time: its time begins with its turn, and no thread waits for that.
+    Most checks take less time than starting a thread: one thread runs them all, and whenever it blocks,
+    another one continues with the rest. Checks that need the interpreter come last. Trials run one at a time,
+    as they would disturb each other; no thread waits for its turn.
     """
 
-    def __init__(self, begun: Sequence[CheckRun], host: Host) -> None:
-        # What needs nothing first, what needs the interpreter last.
-        order = {run.check.id: bool(run.check.needs) + needs_interpreter(run.check.needs) for run in begun}
-        self._left = deque(sorted(begun, key=lambda run: order[run.check.id]))
+    def __init__(self, runs: Sequence[CheckRun], host: Host) -> None:
+        # 0: needs nothing, 1: needs files or variables, 2: needs the interpreter, which takes seconds to
+        # answer.
+        order = {run.check.id: bool(run.check.needs) + needs_interpreter(run.check.needs) for run in runs}
+        self._pending = deque(sorted(runs, key=lambda run: order[run.check.id]))
         self._host = host
-        self._taken = 0
-        self._trying = threading.Lock()
+        self._turns = 0
+        self._trial_lock = threading.Lock()
         self._threads: list[threading.Event] = []  # each is set once its thread has begun
-        self._since = time.monotonic()
-        self._more()
+        self._started_at = time.monotonic()
+        self._add_thread()
 
     def drive(self, until: float) -> None:
-        """Add threads until every check had its turn, or the time is over."""
-        while self._left and time.monotonic() < until:
-            before = self._taken
-            time.sleep(STILL)
-            if self._taken == before and self._can_go_on():
-                self._more()
+        """Add a thread whenever all are blocked, until every check had its turn or the time is over."""
+        while self._pending and time.monotonic() < until:
+            turns_before = self._turns
+            time.sleep(IDLE_SECONDS)
+            if self._turns == turns_before and self._has_runnable():
+                self._add_thread()
 
-    def _can_go_on(self) -> bool:
-        """Whether another thread would find something to do."""
-        left = tuple(self._left)
-        return bool(left) and (not self._trying.locked() or any(run.check.group != TRIAL for run in left))
+    def _has_runnable(self) -> bool:
+        """Whether another thread would find a check that it may run."""
+        pending = tuple(self._pending)
+        return bool(pending) and (
+            not self._trial_lock.locked() or any(run.check.group != TRIAL for run in pending)
+        )
 
-    def _more(self) -> None:
-        unborn = sum(not begun.is_set() for begun in self._threads)
-        if unborn < UNBORN:
+    def _add_thread(self) -> None:
+        unstarted = sum(not has_begun.is_set() for has_begun in self._threads)
+        if unstarted < MOST_UNSTARTED:
             try:
-                self._threads.append(start_thread(self._work))
-            except (RuntimeError, MemoryError) as error:  # the machine has no room for another thread
+                self._threads.append(start_thread(self._run_checks))
+            except (RuntimeError, MemoryError) as error:  # ulimit -u or -v, or pids.max of the container
                 if not self._threads:
-                    self._give_up(_text(error))
-        elif unborn == len(self._threads) and time.monotonic() > self._since + BIRTH:
+                    self._give_up(_error_text(error))
+        elif unstarted == len(self._threads) and time.monotonic() > self._started_at + THREAD_START_SECONDS:
             self._give_up(strerror(errno.ENOMEM))
 
     def _give_up(self, why: str) -> None:
-        """No thread will ever ask what is left."""
-        while self._left:
-            with suppress(IndexError):  # one was late, and took it
-                run = self._left.popleft()
-                # It keeps its time by itself, and says who refuses the job threads.
+        """End the pending checks as unknown: no thread can be started to run them."""
+        while self._pending:
+            with suppress(IndexError):  # a late thread took the last one
+                run = self._pending.popleft()
+                # A trial limits its time itself, and reports why the job would get no threads either.
                 if run.check.group == TRIAL:
                     run.take_turn(self._host)
                 if not run.done.is_set() or run.status is Status.CRASHED:
@@ -147,28 +153,29 @@ class Workers:
                         _("cannot start a thread (limited by ulimit -u or -v): {why}", why=why),
                     )
 
-    def _work(self) -> None:
+    def _run_checks(self) -> None:
         while True:
             try:
-                run = self._left.popleft()
+                run = self._pending.popleft()
             except IndexError:
                 return
-            tried = run.check.group == TRIAL
-            if tried and not self._trying.acquire(blocking=False):
-                self._left.append(run)
-                if self._can_go_on():
+            is_trial = run.check.group == TRIAL
+            if is_trial and not self._trial_lock.acquire(blocking=False):
+                self._pending.append(run)
+                if self._has_runnable():
                     continue
-                return  # whoever tries another one takes it next
-            self._taken += 1
+                return  # the thread that holds the lock takes it next
+            # Not locked: `drive` only compares it with its earlier value.
+            self._turns += 1
             try:
                 run.take_turn(self._host)
             finally:
-                if tried:
-                    self._trying.release()
+                if is_trial:
+                    self._trial_lock.release()
 
 
-def _text(error: BaseException) -> str:
-    """What an exception says; a plug-in's may fail at that too."""
+def _error_text(error: BaseException) -> str:
+    """The message of an exception; "" when its own __str__ fails, as a plug-in's may."""
     try:
         return str(error)
     except Exception:

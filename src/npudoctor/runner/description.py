@@ -1,4 +1,4 @@
-"""What a report says of the machine itself, found out beside the checks."""
+"""Describes the machine for the report, in parallel with the checks."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from npudoctor.host.devices.driver import find_package
 from npudoctor.host.python.interpreter import normalize_name
 from npudoctor.host.python.own_python import FRAMEWORKS
 
-BIRTH = 1.0  # seconds in which a thread must have begun, after all checks were asked
+THREAD_START_SECONDS = (
+    1.0  # seconds within which the thread must run, counted from when all checks have ended
+)
 
 
 class Description:
-    """The machine described in a thread of its own: a hung interpreter must not hold the report."""
+    """Describes the machine in a thread of its own: an interpreter that hangs must not delay the report."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -28,14 +30,14 @@ class Description:
         self._target: Optional[Target] = None
         self._done = threading.Event()
         self._begun = threading.Event()
-        with contextlib.suppress(RuntimeError, MemoryError):  # the machine has no room for another thread
+        with contextlib.suppress(RuntimeError, MemoryError):  # no thread can be started: see `result_by`
             self._begun = start_thread(self._describe)
 
     def _describe(self) -> None:
-        # What fails here is asked by checks too, which say so in a row of theirs.
+        # An error here is no loss: checks read the same sources and report it in a row.
         with contextlib.suppress(Exception):
             system = self._host.system
-            self._machine = HostFacts(  # what cannot be read is left null
+            self._machine = HostFacts(  # what cannot be read is None
                 name=system.name,
                 boot_id=system.boot_id(),
                 machine=system.machine,
@@ -49,17 +51,19 @@ class Description:
             self._target = describe_target(self._host)
         self._done.set()
 
-    def by(self, until: float) -> tuple[HostFacts, Target]:
-        """The description, or at the deadline what is known without asking anything."""
-        wait(self._begun, min(time.monotonic() + BIRTH, until))
+    def result_by(self, until: float) -> tuple[HostFacts, Target]:
+        """Wait for the description until a time on the monotonic clock; then the parts known without
+        reading."""
+        wait(self._begun, min(time.monotonic() + THREAD_START_SECONDS, until))
         if self._begun.is_set():
             wait(self._done, until + GRACE)
         return self._machine or minimal_host(self._host), self._target or minimal_target(self._host)
 
 
 def describe_target(host: Host) -> Target:
-    """What the machine trains on: what the user expects, else what was found."""
-    kind, devices = _kind(host)
+    """The accelerator (the expected one, else the one that was found), Python, driver, CANN and
+    frameworks."""
+    kind, devices = _find_accelerators(host)
     interpreter = host.interpreter
     python: Optional[PythonFacts] = None
     try:
@@ -68,6 +72,7 @@ def describe_target(host: Host) -> Target:
         if host.options.root is None:
             python = PythonFacts(interpreter.path, None)
     driver = cann = frameworks = None
+    # No driver, or one that cannot be read: None.
     with contextlib.suppress(CannotTell, NotRunning):
         if kind == "gpu":
             from npudoctor.facts.gpu.cuda import module_version
@@ -76,10 +81,11 @@ def describe_target(host: Host) -> Target:
         else:
             ascend = find_package(host.files, "driver")
             driver = ascend.version if ascend else None
+    # No CANN, or one that cannot be read: None.
     with contextlib.suppress(CannotTell, NotRunning):
         install = cann_in_use(host)
         cann = (product_version(host, install) or install.component) if install else None
-    # None where nobody can tell.
+    # Stays None when it cannot be told, as opposed to {}: no framework is installed.
     with contextlib.suppress(CannotTell, NotRunning):
         copies = [copy for copy in map(interpreter.installed, FRAMEWORKS) if copy is not None]
         if not copies:
@@ -100,7 +106,7 @@ def describe_target(host: Host) -> Target:
 
 
 def minimal_host(host: Host) -> HostFacts:
-    """The machine when describing it did not finish: only what the kernel reports without reading files."""
+    """The machine when describing it did not finish: only what uname() and geteuid() tell."""
     system = host.system
     return HostFacts(
         system.name, None, system.machine, system.kernel, system.release, None, False, host.identity.user
@@ -108,13 +114,13 @@ def minimal_host(host: Host) -> HostFacts:
 
 
 def minimal_target(host: Host) -> Target:
-    """The target when describing it did not finish: only what the options say."""
+    """The target when describing it did not finish: only what the options tell."""
     path = host.options.python
     python = PythonFacts(path, None) if path is not None else None
     return Target("unknown", None, 0, python, "option" if python else None, host.options.root)
 
 
-def _kind(host: Host) -> tuple[str, Optional[Accelerators]]:
+def _find_accelerators(host: Host) -> tuple[str, Optional[Accelerators]]:
     if host.options.root is not None:
         return (host.options.expect if host.options.expect != "auto" else "unknown"), None
     try:

@@ -1,4 +1,4 @@
-"""Asks the checks side by side, holds every deadline, and turns every ending into a row."""
+"""Runs the checks in parallel, enforces all deadlines, and turns every ending into a row."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner import verdict
 from npudoctor.runner.check_run import CheckRun, Workers
 from npudoctor.runner.description import Description
-from npudoctor.runner.verdict import one_line
+from npudoctor.runner.verdict import verdict_line
 
-DEEP = "deep"  # a profile, and the group of the checks that only it asks: they run something of the job
-LIKE = "like-snapshot"  # has a row only where a snapshot was given, or where it was asked for by name
+DEEP = "deep"  # a profile, and the group of checks that only this profile runs: they import the frameworks
+LIKE_SNAPSHOT = "like-snapshot"  # a check with a row only when a snapshot is given or it is selected by name
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a run is made. `select` empty: everything. `ignore`: id or code, and the reason if one was given.
+    """The settings of a run. `select`: ids, codes, groups and tags, () for all; `ignore`: by id or code, the
+    reason or None.
 
-    `timeout` bounds one check, `deadline` the whole run; both in seconds. `explain` says what the outputs
-    mean that deep checks have seen. `watch` makes a context that lasts while the checks are asked.
+    `timeout` limits one check, `deadline` the whole run; both in seconds. `explain` adds to the rows what the
+    output of deep checks means. `watch` makes a context that lasts while the checks run, as a progress line.
     """
 
     select: tuple[str, ...] = ()
@@ -45,32 +46,33 @@ class Settings:
 
 
 def run(loaded: LoadedChecks, host: Host, settings: Settings, until: Optional[float] = None) -> Report:
-    """Ask the selected checks of this host and judge the answers. Start it before any other thread.
+    """Run the selected checks on this host and make the report. Call it before starting any thread.
 
-    `until`: when the deadline is over on the steady clock, where it began to run before this call.
+    `until`: the end of the deadline on the monotonic clock; None: it starts with this call.
     """
     from npudoctor import __version__
 
     clock, started = time.monotonic(), time.time()
     until = clock + settings.deadline if until is None else until
     started_runs = start_runs(loaded, host, settings, until)
-    asked = [item for item in started_runs if isinstance(item, CheckRun)]
-    with settings.watch(asked, host) if settings.watch else nullcontext():  # after all children were forked
-        workers = Workers(asked, host)
+    check_runs = [item for item in started_runs if isinstance(item, CheckRun)]
+    # After all children were forked: the context may start a thread.
+    with settings.watch(check_runs, host) if settings.watch else nullcontext():
+        workers = Workers(check_runs, host)
         description = Description(host)
         workers.drive(until)
         rows = collect_rows(started_runs, settings, until)
-        machine, target = description.by(until)
-    named = {*settings.select}
-    broken = (row for row in loaded.broken if not named or named & {row.check, row.group})
+        machine, target = description.result_by(until)
+    selected_names = {*settings.select}
+    broken = (row for row in loaded.broken if not selected_names or selected_names & {row.check, row.group})
     rows += [replace(row, reason=row.reason and redact(row.reason)) for row in broken]
-    # An ignored finding is no cause: what it would have explained counts again.
+    # Before folding: an ignored finding is no cause, so that the findings which it explains count themselves.
     if settings.ignore:
-        rows = verdict.ignore(rows, settings.ignore)
+        rows = verdict.mark_ignored(rows, settings.ignore)
     if settings.explain and any(row.group == DEEP and row.findings for row in rows):
         rows = list(settings.explain(rows))
-    rows = verdict.fold(rows)
-    decided, status = verdict.judge(rows, settings.fail_on)
+    rows = verdict.fold_echoes(rows)
+    decided, status = verdict.decide_verdict(rows, settings.fail_on)
     return Report(
         version=__version__,
         started=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
@@ -81,8 +83,8 @@ def run(loaded: LoadedChecks, host: Host, settings: Settings, until: Optional[fl
         target=target,
         verdict=decided,
         exit_code=status,
-        msg=one_line(decided, rows, settings.fail_on),
-        counts=verdict.count(rows),
+        msg=verdict_line(decided, rows, settings.fail_on),
+        counts=verdict.count_rows(rows),
         results=tuple(rows),
     )
 
@@ -90,13 +92,13 @@ def run(loaded: LoadedChecks, host: Host, settings: Settings, until: Optional[fl
 def start_runs(
     loaded: LoadedChecks, host: Host, settings: Settings, until: float
 ) -> list[Union[Result, CheckRun]]:
-    """The runs of the selected checks; a row for each that is not run in this scope or profile."""
-    named = {*settings.select}
-    selected = [check for check in loaded.checks if not named or named & {*check.names}]
-    if host.options.like is None and LIKE not in named:
-        selected = [check for check in selected if check.id != LIKE]
-    reasons = {check.id: _not_asked(check, settings) for check in selected}
-    # All children are forked before any thread starts.
+    """A CheckRun for each selected check; a skipped Result for one that this scope or profile leaves out."""
+    selected_names = {*settings.select}
+    selected = [check for check in loaded.checks if not selected_names or selected_names & {*check.names}]
+    if host.options.like is None and LIKE_SNAPSHOT not in selected_names:
+        selected = [check for check in selected if check.id != LIKE_SNAPSHOT]
+    reasons = {check.id: _why_skipped(check, settings) for check in selected}
+    # All children are forked before any thread starts: a fork copies locks that another thread holds.
     foreign = {
         check.id: loaded.foreign[check.id](host)
         for check in selected
@@ -105,52 +107,52 @@ def start_runs(
     rows: list[Union[Result, CheckRun]] = []
     for check in selected:
         if reasons[check.id] is not None:
-            rows.append(_row(check, Status.SKIPPED, reason=reasons[check.id]))
+            rows.append(_make_row(check, Status.SKIPPED, reason=reasons[check.id]))
             continue
-        if check.id in foreign:  # it looks for what it needs in its own process
+        if check.id in foreign:  # its needs are examined in its own process
             check = replace(check, needs=())
-        # One that runs the frameworks has a deadline for each of them.
+        # A deep check imports all frameworks, and limits the time of each import itself.
         timeout = settings.deadline if check.group == DEEP else settings.timeout
         rows.append(CheckRun(check, foreign.get(check.id), timeout, until))
     return rows
 
 
-def collect_rows(begun: Sequence[Union[Result, CheckRun]], settings: Settings, until: float) -> list[Result]:
-    """Wait for every answer, each until its own deadline, and make the rows."""
+def collect_rows(runs: Sequence[Union[Result, CheckRun]], settings: Settings, until: float) -> list[Result]:
+    """Wait for every run until its own deadline, and make the rows in the order of the runs."""
     rows = []
-    for run in begun:
+    for run in runs:
         if isinstance(run, Result):
             rows.append(run)
             continue
-        wait(run.done, run.by + GRACE)
+        wait(run.done, run.due_at + GRACE)
         if run.done.is_set():
-            rows.append(_row(run.check, row_status(run.status, run.answers), run, reason=run.reason))
+            rows.append(_make_row(run.check, row_status(run.status, run.answers), run, reason=run.reason))
         elif run.started is None:
             text = _("the deadline passed before the check started")
-            rows.append(_row(run.check, Status.TIMEOUT, reason=text))
+            rows.append(_make_row(run.check, Status.TIMEOUT, reason=text))
         else:
-            which = run.timeout if run.by < until else settings.deadline
-            text = _("no result within {seconds:g} s; the check was abandoned", seconds=which)
-            rows.append(_row(run.check, Status.TIMEOUT, run, reason=text))
-    tried_by = {run.check.id: run.tried_by for run in begun if isinstance(run, CheckRun)}
-    return verdict.settle(rows, tried_by)
+            limit_seconds = run.timeout if run.due_at < until else settings.deadline
+            text = _("no result within {seconds:g} s; the check was abandoned", seconds=limit_seconds)
+            rows.append(_make_row(run.check, Status.TIMEOUT, run, reason=text))
+    tried_by = {run.check.id: run.tried_by for run in runs if isinstance(run, CheckRun)}
+    return verdict.settle_by_trials(rows, tried_by)
 
 
-def _not_asked(check: Check, settings: Settings) -> Optional[str]:
-    """Why a selected check is not asked in this scope and profile."""
+def _why_skipped(check: Check, settings: Settings) -> Optional[str]:
+    """Why a selected check does not run in this scope and profile; None when it does."""
     if check.always:
         return None
     if settings.scope != "all" and settings.scope != check.scope.value:
         return _("not in the scope {scope}", scope=settings.scope)
-    named = {DEEP, check.id, *check.codes} & {*settings.select}
-    if check.group == DEEP and settings.profile != DEEP and not named:
+    selected_names = {DEEP, check.id, *check.codes} & {*settings.select}
+    if check.group == DEEP and settings.profile != DEEP and not selected_names:
         return _("not in the profile {profile}", profile=settings.profile)
     if settings.profile == "quick" and not check.quick and check.group != DEEP:
         return _("not in the profile quick")
     return None
 
 
-def _row(
+def _make_row(
     check: Check, status: Status, run: Optional[CheckRun] = None, *, reason: Optional[str] = None
 ) -> Result:
     answers = list(run.answers) if run else []

@@ -1,4 +1,4 @@
-"""A snapshot: the facts of all sections, read beside the checks under the same deadlines."""
+"""Takes a snapshot: the facts of all sections, read in parallel with the checks under the same deadlines."""
 
 from __future__ import annotations
 
@@ -15,37 +15,40 @@ from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner import verdict
 from npudoctor.runner.runner import Settings, run
 
-PREFIX = "section "  # before the name of a section, in the id of what reads it: no check has a blank
+# Prefix of the ids of the section readers: with a blank in it they can never equal the id of a check.
+PREFIX = "section "
 
 
 @dataclass(frozen=True)
 class TakenSnapshot:
-    """What was read of the node, and the report of the checks that were asked with it."""
+    """The sections that were read, by name, and the report of the checks that ran with them."""
 
     report: Report
     sections: Mapping[str, Section]
 
 
-def take(
+def take_snapshot(
     loaded: LoadedChecks, host: Host, settings: Settings, until: Optional[float] = None
 ) -> TakenSnapshot:
-    """Read all sections and ask all checks of this host: what one of them does harms no other."""
+    """Read all sections and run all checks on this host; a section that hangs or crashes harms no other."""
     sections: dict[str, Section] = {}
-    readers = tuple(_reader(name, sections) for name in READERS)
-    both = replace(loaded, checks=(*readers, *loaded.checks))
-    report = run(both, host, settings, until)
+    readers = tuple(_make_reader(name, sections) for name in READERS)
+    with_readers = replace(loaded, checks=(*readers, *loaded.checks))
+    report = run(with_readers, host, settings, until)
     rows = {row.check[len(PREFIX) :]: row for row in report.results if row.check.startswith(PREFIX)}
-    known = dict(sections)  # a reader that was left behind may still add to it
-    whole = {}
+    finished_sections = dict(sections)  # a copy: an abandoned reader thread may still add to it
+    section_by_name = {}
     for name, row in rows.items():
-        whole[name] = known.get(name) or Section(  # one that was not read in time
+        section_by_name[name] = finished_sections.get(
+            name
+        ) or Section(  # it was not read in time, or its reader crashed
             name, (), row.reason or row.status.value, crashed=row.status is Status.CRASHED
         )
-    return TakenSnapshot(_without_readers(report, settings), whole)
+    return TakenSnapshot(_without_readers(report, settings), section_by_name)
 
 
-def _reader(name: str, sections: dict[str, Section]) -> Check:
-    """What reads a section, as the runner asks it: with a deadline, in a thread that may be left behind."""
+def _make_reader(name: str, sections: dict[str, Section]) -> Check:
+    """A check that reads a section, so that the runner gives it a deadline and a thread it can abandon."""
 
     def ask(host: Host) -> Iterator[CheckOutput]:
         sections[name] = read_section(name, host)
@@ -55,14 +58,14 @@ def _reader(name: str, sections: dict[str, Section]) -> Check:
 
 
 def _without_readers(report: Report, settings: Settings) -> Report:
-    """The report of the checks alone, with their verdict."""
+    """The report without the rows of the readers, and with the verdict of the checks alone."""
     rows = [row for row in report.results if not row.check.startswith(PREFIX)]
-    decided, status = verdict.judge(rows, settings.fail_on)
+    decided, status = verdict.decide_verdict(rows, settings.fail_on)
     return replace(
         report,
         results=tuple(rows),
         verdict=decided,
         exit_code=status,
-        msg=verdict.one_line(decided, rows, settings.fail_on),
-        counts=verdict.count(rows),
+        msg=verdict.verdict_line(decided, rows, settings.fail_on),
+        counts=verdict.count_rows(rows),
     )

@@ -1,4 +1,4 @@
-"""From rows to a verdict: what is ignored, folded under its cause, counted; the answer in one line."""
+"""Turns rows into a verdict: marks ignored findings, folds echoes under their cause, counts, sums up."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ ANSWERED = (Status.OK, Status.PROBLEM)
 EXIT = {Verdict.READY: 0, Verdict.NOT_READY: 1, Verdict.UNDETERMINED: 2}
 
 
-def ignore(rows: Sequence[Result], ignored: Mapping[str, Optional[str]]) -> list[Result]:
-    """The rows with the findings marked, and the rows made unneeded, that the user chose to ignore."""
+def mark_ignored(rows: Sequence[Result], ignored: Mapping[str, Optional[str]]) -> list[Result]:
+    """Mark the findings that the user ignores by id or code; an ignored check is not needed for the verdict.
+
+    `ignored`: by id or code, the reason, or None when none was given.
+    """
     marked = []
     for row in rows:
         findings = []
@@ -29,9 +32,11 @@ def ignore(rows: Sequence[Result], ignored: Mapping[str, Optional[str]]) -> list
     return marked
 
 
-def settle(rows: Sequence[Result], tried_by: Mapping[str, Sequence[str]]) -> list[Result]:
-    """The rows, with those not needed that could not look, where others have tried the very thing and have an
-    answer."""
+def settle_by_trials(rows: Sequence[Result], tried_by: Mapping[str, Sequence[str]]) -> list[Result]:
+    """Mark unknown rows as not needed when all trials that test the same thing have an answer.
+
+    `tried_by`: by id of a check, the ids of those trials.
+    """
     answered = {row.check for row in rows if row.status in ANSWERED}
     return [
         replace(row, needed=False)
@@ -43,35 +48,37 @@ def settle(rows: Sequence[Result], tried_by: Mapping[str, Sequence[str]]) -> lis
     ]
 
 
-def fold(rows: Sequence[Result]) -> list[Result]:
-    """The rows with every echo marked by its cause, where the cause is in the report.
+def fold_echoes(rows: Sequence[Result]) -> list[Result]:
+    """Mark every echo with the code of its cause, when the cause is in the report.
 
-    A cause echoes nothing, or is folded in turn. A circle of echoes has no cause, so all of it counts.
+    A cause is no echo itself, or is folded in turn. A circle of echoes has no cause, so that all of it
+    counts.
     """
     findings = [finding for row in rows for finding in row.findings]
     if not any(finding.echo_of for finding in findings):
         return list(rows)
     codes = {finding.code for finding in findings}
-    # What may cause another: what echoes nothing present, and the echoes of such.
+    # Codes that can be a cause: first those that echo nothing in this report, then echoes of these, and so
+    # on.
     causes: set[str] = set()
-    more = {finding.code for finding in findings if not _cause_in(finding, codes)}
+    more = {finding.code for finding in findings if not _find_cause(finding, codes)}
     while more:
         causes |= more
-        more = {finding.code for finding in findings if _cause_in(finding, causes)} - causes
+        more = {finding.code for finding in findings if _find_cause(finding, causes)} - causes
     folded = []
     for row in rows:
-        pairs = [(finding, _cause_in(finding, causes)) for finding in row.findings]
+        pairs = [(finding, _find_cause(finding, causes)) for finding in row.findings]
         marked = (replace(finding, caused_by=cause) if cause else finding for finding, cause in pairs)
         folded.append(replace(row, findings=tuple(marked)))
     return folded
 
 
-def _cause_in(finding: Finding, codes: set[str]) -> Optional[str]:
+def _find_cause(finding: Finding, codes: set[str]) -> Optional[str]:
     return next((code for code in finding.echo_of if code in codes and code != finding.code), None)
 
 
-def count(rows: Sequence[Result]) -> dict[str, int]:
-    """The rows by status, and the findings: ignored, folded, and by severity those that count."""
+def count_rows(rows: Sequence[Result]) -> dict[str, int]:
+    """Count the rows by status; and the findings: ignored, folded, and by severity those that count."""
     counts = {status.value: sum(row.status is status for row in rows) for status in Status}
     findings = [finding for row in rows for finding in row.findings]
     counts["ignored"] = sum(finding.ignored is not None for finding in findings)
@@ -85,10 +92,10 @@ def count(rows: Sequence[Result]) -> dict[str, int]:
     return counts
 
 
-def judge(rows: Sequence[Result], fail_on: Severity) -> tuple[Verdict, int]:
-    """The verdict and the exit status.
+def decide_verdict(rows: Sequence[Result], fail_on: Severity) -> tuple[Verdict, int]:
+    """The verdict and the exit code.
 
-    Not ready: a finding that counts is as bad as `fail_on`. Undetermined: a needed row has no
+    Not ready: a finding that counts is at least as severe as `fail_on`. Undetermined: a needed row has no
     answer, or no row at all has one. Ready: otherwise.
     """
     bad = any(finding.counts and finding.weight >= fail_on for row in rows for finding in row.findings)
@@ -103,8 +110,8 @@ def judge(rows: Sequence[Result], fail_on: Severity) -> tuple[Verdict, int]:
     return verdict, EXIT[verdict]
 
 
-def one_line(verdict: Verdict, rows: Sequence[Result], fail_on: Severity) -> str:
-    """The verdict and what decided it, in one line."""
+def verdict_line(verdict: Verdict, rows: Sequence[Result], fail_on: Severity) -> str:
+    """One line with the verdict and the codes or checks that decided it."""
     if verdict is Verdict.READY:
         return _("ready")
     if verdict is Verdict.NOT_READY:
@@ -118,8 +125,8 @@ def one_line(verdict: Verdict, rows: Sequence[Result], fail_on: Severity) -> str
             + ", ".join(dict.fromkeys(codes))
             + ")"
         )
-    # The checks without a result: those that the verdict needs; where all of these have one, every check
-    # that applies, as then no row has an answer. One that has findings applies, however it ended.
+    # Name the needed checks without a result. When all needed ones have a result, no row has an answer: then
+    # name every check that applies, also one that yielded findings before it failed.
     unanswered = [row for row in rows if row.status in UNANSWERED]
     needed = [row for row in unanswered if row.needed]
     open_checks = [row.check for row in needed or rows if row.status in UNANSWERED or row.findings]

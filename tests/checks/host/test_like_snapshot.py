@@ -17,7 +17,7 @@ from npudoctor.host import Host, Options
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.render.snapshot_json import snapshot_text
 from npudoctor.runner.runner import Settings
-from npudoctor.runner.snapshot import take
+from npudoctor.runner.snapshot import take_snapshot
 from npudoctor.testing import Asked, Limit, Memory, ask, fake_host, unreadable
 
 DRIVER = "/usr/local/Ascend/driver/version.info"
@@ -52,7 +52,9 @@ def machine(
 
 def snapshot_of(host: Host) -> bytes:
     """What `npudoctor snapshot` writes on such a machine."""
-    return snapshot_text(take(LoadedChecks((), (), {}), host, Settings()), BundleRedactor({})).encode()
+    return snapshot_text(
+        take_snapshot(LoadedChecks((), (), {}), host, Settings()), BundleRedactor({})
+    ).encode()
 
 
 def changed(section: str, **facts: Any) -> bytes:

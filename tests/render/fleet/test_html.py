@@ -11,7 +11,7 @@ from tests.fleet.carriers import ready, report
 from tests.support.browser import Browser, find
 
 from npudoctor.fleet.merge import Merger
-from npudoctor.fleet.reading import Found
+from npudoctor.fleet.reading import ReceivedReport
 from npudoctor.render.fleet.html import fleet_html
 
 pytestmark = pytest.mark.slow
@@ -27,7 +27,7 @@ FILTER = """(word => {
 def page(reports: list[Any], expected: tuple[str, ...] = ()) -> str:
     merger = Merger(expected)
     for made in reports:
-        merger.add(Found(made, "-"))
+        merger.add(ReceivedReport(made, "-"))
     return fleet_html(merger.fleet())
 
 

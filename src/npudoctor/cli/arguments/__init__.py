@@ -1,5 +1,5 @@
-"""The words of a command line: how they are described, what they may be, and what they mean.
+"""The arguments of a command line: their declarations, their validation, and their parsing.
 
-Here belongs what is refused before anything is checked. What a setting means, whether it comes from a flag, a
-variable or a file, is `cli.config`.
+What is refused before anything is checked belongs here; settings, which may come from a flag, a variable or a
+file, belong to `cli.config`.
 """

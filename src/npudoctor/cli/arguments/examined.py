@@ -1,4 +1,4 @@
-"""Whose things are looked at: --env-of and --source (variables), --user and --job (leftovers)."""
+"""Options that choose what is examined: --env-of and --source (variables), --user and --job (leftovers)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, Optional
 
-from npudoctor.cli.arguments.paths import script
+from npudoctor.cli.arguments.paths import resolve_script
 from npudoctor.cli.config import UsageError
 from npudoctor.cli.terminal.output import complain
 from npudoctor.core.messages import _
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 LONGEST_PID = 10  # digits
 
 
-class Examined(NamedTuple):
-    """The variables to judge. `pid`: whose they are, 0 for nobody's. `foreign`: set by somebody whom the
-    user of this run need not trust, so that nothing is run with them but as this `account`, which is his."""
+class ExaminedEnvironment(NamedTuple):
+    """The variables to examine. `pid`: the process that has them, 0 when they are not of a process.
+
+    `foreign`: another user set them, so that programs run with them only as `account`, that user's account.
+    """
 
     variables: Mapping[str, str]
     pid: int = 0
@@ -38,45 +40,52 @@ class Examined(NamedTuple):
 
 def examined_variables(
     flags: Mapping[str, object], variables: Mapping[str, str], files: Files, *, as_root: bool, seconds: float
-) -> Examined:
-    """The variables that the options ask for; UsageError when they cannot be read."""
-    named = [
+) -> ExaminedEnvironment:
+    """The variables that the options choose; raises UsageError when they cannot be read.
+
+    `seconds`: how long the script of --source may take.
+    """
+    given_options = [
         option
         for option in ("--env-of", "--source", "--root")
         if flags.get(option[2:].replace("-", "_")) is not None
     ]
-    if len(named) > 1:
-        raise UsageError(_("{one} and {other} cannot be used together", one=named[0], other=named[1]))
+    if len(given_options) > 1:
+        raise UsageError(
+            _("{one} and {other} cannot be used together", one=given_options[0], other=given_options[1])
+        )
     try:
-        if "--env-of" in named:
+        if "--env-of" in given_options:
             value = str(flags["env_of"])
             digits = value if value.isascii() and value.isdecimal() and len(value) <= LONGEST_PID else "0"
             pid = int(digits)
             if not pid:
                 raise UsageError(_("{option}: {value!r} is not a process id", option="--env-of", value=value))
-            foreign = as_root and not is_owned_by_root(files.disk, pid)
+            is_foreign = as_root and not is_owned_by_root(files.disk, pid)
             account = account_of_process(files.disk, pid)
             variables = read_process_variables(files.disk, pid)
-            # No other process that got this pid meanwhile lends its variables to this user.
-            same = account == account_of_process(files.disk, pid)
-            return Examined(variables, pid, foreign, account if as_root and same else None)
-        if "--source" in named:
-            path = script(flags["source"], files)
+            # Read twice: the process may have ended meanwhile, and another one may have got its pid.
+            is_same_process = account == account_of_process(files.disk, pid)
+            return ExaminedEnvironment(
+                variables, pid, is_foreign, account if as_root and is_same_process else None
+            )
+        if "--source" in given_options:
+            path = resolve_script(flags["source"], files)
             commands = Commands(files, as_root=as_root, may_block=files.disk.may_block, variables=variables)
-            left = read_script_variables(commands, path, variables, seconds)
-            for note in left.notes:
+            sourced = read_script_variables(commands, path, variables, seconds)
+            for note in sourced.notes:
                 complain(f"--source: {note}")
-            return Examined(left.variables)
+            return ExaminedEnvironment(sourced.variables)
     except CannotTell as error:
-        raise UsageError(f"{named[0]}: {error.reason}") from error
-    return Examined(variables)
+        raise UsageError(f"{given_options[0]}: {error.reason}") from error
+    return ExaminedEnvironment(variables)
 
 
-LONGEST = 10  # digits of a job id, and of a task's number in an array
+LONGEST = 10  # digits of a job id, and of the index of an array task
 
 
-def user_named(value: object) -> Optional[str]:
-    """The user of --user, by name or number; UsageError for an unknown user."""
+def parse_user(value: object) -> Optional[str]:
+    """The user of --user, a name or a number; raises UsageError when there is no such user."""
     if value is None:
         return None
     from npudoctor.host.users.identity import user_id
@@ -87,8 +96,8 @@ def user_named(value: object) -> Optional[str]:
     return name
 
 
-def account_named(value: object) -> Optional[Account]:
-    """The user of --as-user; UsageError for an unknown one, and where another is not root's to be."""
+def parse_account(value: object) -> Optional[Account]:
+    """The account of --as-user; raises UsageError for an unknown user, and for another one without root."""
     if value is None:
         return None
     from npudoctor.host.users.identity import account_of, current_identity
@@ -100,11 +109,11 @@ def account_named(value: object) -> Optional[Account]:
         return account
     if account.uid != os.geteuid():
         raise UsageError(_("{option}: only root can start processes as another user", option="--as-user"))
-    return None  # what is started is his already
+    return None  # the user himself: programs run as him anyway
 
 
-def job_named(value: object) -> Optional[str]:
-    """The Slurm job of --job: a number, or JOB_TASK of an array; UsageError for anything else."""
+def parse_job(value: object) -> Optional[str]:
+    """The Slurm job of --job, `JOB` or `JOB_TASK` of an array; raises UsageError for anything else."""
     if value is None:
         return None
     number, underline, task = str(value).partition("_")

@@ -1,4 +1,4 @@
-"""Examples of each command, for its help and its manual page; a test parses every line."""
+"""The examples of each command, for its help and its manual page; a test parses every line."""
 
 from __future__ import annotations
 
@@ -118,5 +118,5 @@ EXAMPLES: dict[tuple[str, ...], tuple[Example, ...]] = {
 
 
 def examples_of(words: tuple[str, ...]) -> tuple[Example, ...]:
-    """The examples of the command with these words."""
+    """The examples of a command, () when there are none."""
     return EXAMPLES.get(words, ())

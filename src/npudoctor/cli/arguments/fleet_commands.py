@@ -1,4 +1,4 @@
-"""The commands of `npudoctor fleet`, and the words that some of their options take."""
+"""The commands of `npudoctor fleet`, and the choices of some of their options."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ COMMANDS = {
     "pairs": _("Try the connections between all nodes on the ports that the job will use."),
     "report": _("Merge the reports of many nodes, however they were collected."),
 }
-# What `fleet pairs` starts on each node.
+# Commands that help does not list; `fleet pairs` starts this one on each node.
 HIDDEN = {"part": _("Take part in fleet pairs.")}
 FORMATS = ("text", "json", "jsonl", "html", "junit", "prometheus", "csv")
 STATES = ("ready", "not-ready", "undetermined", "silent")

@@ -1,4 +1,4 @@
-"""The options that commands share, as types. Their help is translated when this module is imported."""
+"""The options that commands share, as annotated types. Importing this module translates their help."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from npudoctor.core.messages import _
 
 
 def value(name: str, metavar: str, help: str, *short: str) -> Any:
-    """An option with a value, and its short name where it has one."""
+    """Declare an option with a value; `short`: its short name, if any."""
     return typer.Option(*short, name, metavar=metavar, help=help, show_default=False)
 
 
 def switch(*names: str, help: str) -> Any:
-    """An option without a value."""
+    """Declare an option without a value."""
     return typer.Option(*names, help=help, show_default=False)
 
 
 def argument(metavar: str, help: str) -> Any:
-    """What stands without an option before it."""
+    """Declare a positional argument."""
     return typer.Argument(metavar=metavar, help=help, show_default=False)
 
 
-# Optional and List, as typer evaluates hints on Python 3.9 too. Choices and numbers are judged by
-# npudoctor.cli.config, which judges files and variables too, and so says the same everywhere.
+# Optional and List, as typer evaluates the hints on Python 3.9, too. Choices and numbers are plain text here:
+# npudoctor.cli.config validates them, with the same errors as in files and variables.
 Texts = Optional[List[str]]  # noqa: UP006
 Text = Optional[str]
 

@@ -1,4 +1,4 @@
-"""Snapshots that the command line names: opened and read, or refused in one line."""
+"""Reads the snapshots that the command line names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from npudoctor.facts.snapshot.document import LARGEST, Snapshot, Unreadable, par
 
 
 def read_snapshot(name: str, option: str) -> Snapshot:
-    """The snapshot or report in a file, "-" for standard input."""
+    """The snapshot or report in a file, "-" for standard input. Raises UsageError when it is neither."""
     if name == "-" and os.isatty(0):
         raise UsageError(_("-: standard input is a terminal; specify a file, or pipe a snapshot in"))
     try:

@@ -1,5 +1,5 @@
-"""What accompanies the program: completion for shells and manual pages, made from its own command line.
+"""Makes completion scripts and manual pages from the declarations of the command line.
 
-The build writes them into share/; `npudoctor completion SHELL` prints one. Nothing here runs while a person
-presses Tab: the words stand in the files.
+The build writes them into share/; `npudoctor completion SHELL` prints one. npudoctor does not run when a
+person presses Tab: the scripts contain all words.
 """

@@ -1,10 +1,10 @@
-"""Completion for bash: one function, needing nothing else, so that it works without bash-completion too."""
+"""Makes the completion script for bash: one function that works without the package bash-completion, too."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npudoctor.cli.companions.grammar import Command, Value, Words, all_commands, names_of
+from npudoctor.cli.companions.grammar import CommandSpec, CompletionWords, ValueSpec, all_commands, names_of
 
 _HEAD = """\
 # bash completion for npudoctor: generated from its command line, do not edit.
@@ -69,57 +69,57 @@ complete -F _npudoctor npudoctor
 """
 
 
-def bash_completion(root: Command, words: Words) -> str:
-    """The whole file."""
+def bash_completion(root: CommandSpec, words: CompletionWords) -> str:
+    """The completion script."""
     commands = list(all_commands(root))
-    lists = "".join(  # the long ones, each once
+    lists = "".join(  # the long lists are variables, so that each is in the script only once
         f"_npudoctor_{kind}='{' '.join(words.of(kind))}'\n" for kind in ("names", "codes", "logs")
     )
     options = "\n".join(
-        f"            '{_at(command)}') values='{' '.join(names_of(command.options))}' ;;"
+        f"            '{_path_of(command)}') values='{' '.join(names_of(command.options))}' ;;"
         for command in commands
     )
     return "".join(
         (
             _HEAD.replace("{words}", lists),
-            *_walk(commands),
+            *_walk_lines(commands),
             _MIDDLE,
             *(
-                f"        {_either(command, list(option.names))}) {_reply(option.value, words)}; return ;;\n"
+                f"        {_cases(command, list(option.names))}) {_reply(option.value, words)}; return ;;\n"
                 for command in commands
                 for option in command.options
                 if option.value is not None
             ),
-            _TAIL.format(options=options, arguments="\n".join(_arguments(commands, words))),
+            _TAIL.format(options=options, arguments="\n".join(_argument_lines(commands, words))),
         )
     )
 
 
-def _at(command: Command) -> str:
+def _path_of(command: CommandSpec) -> str:
     return "".join(f" {word}" for word in command.words)
 
 
-def _walk(commands: list[Command]) -> Iterator[str]:
-    """Which command the words so far name: the values of options are passed over."""
+def _walk_lines(commands: list[CommandSpec]) -> Iterator[str]:
+    """Yield the case branches that find the command on the line, skipping the values of options."""
     for command in commands:
-        taking = [name for option in command.options if option.value for name in option.names]
-        if taking and command.commands:
-            yield f"            {_either(command, taking)}) skip=1 ;;\n"
-        for below in command.commands:
-            yield f"            '{_at(command)} {below.name}') at+=' {below.name}' ;;\n"
+        valued_names = [name for option in command.options if option.value for name in option.names]
+        if valued_names and command.commands:
+            yield f"            {_cases(command, valued_names)}) skip=1 ;;\n"
+        for subcommand in command.commands:
+            yield f"            '{_path_of(command)} {subcommand.name}') at+=' {subcommand.name}' ;;\n"
         if command.argument and command.argument.kind == "command":
-            yield f"            {_either(command, taking)}) skip=1 ;;\n"
-            yield f"            '{_at(command)} --') _npudoctor_command $((i + 1)); return ;;\n"
-            yield f"            '{_at(command)} '-*) ;;\n"
-            yield f"            '{_at(command)} '*) _npudoctor_command $i; return ;;\n"
+            yield f"            {_cases(command, valued_names)}) skip=1 ;;\n"
+            yield f"            '{_path_of(command)} --') _npudoctor_command $((i + 1)); return ;;\n"
+            yield f"            '{_path_of(command)} '-*) ;;\n"
+            yield f"            '{_path_of(command)} '*) _npudoctor_command $i; return ;;\n"
 
 
-def _either(command: Command, names: list[str]) -> str:
-    return " | ".join(f"'{_at(command)} {name}'" for name in names)
+def _cases(command: CommandSpec, names: list[str]) -> str:
+    return " | ".join(f"'{_path_of(command)} {name}'" for name in names)
 
 
-def _reply(value: Value, words: Words) -> str:
-    """The command that sets COMPREPLY."""
+def _reply(value: ValueSpec, words: CompletionWords) -> str:
+    """The shell command that sets COMPREPLY to the possible values."""
     if value.kind == "file":
         return "_npudoctor_files -f"
     if value.kind == "folder":
@@ -130,8 +130,8 @@ def _reply(value: Value, words: Words) -> str:
     return f'COMPREPLY=($(compgen -W "{values}" -- "$current"))' if values else ":"
 
 
-def _values(value: Value, words: Words) -> str:
-    """What may stand there, as the inside of a string in double quotes."""
+def _values(value: ValueSpec, words: CompletionWords) -> str:
+    """The possible values, for the inside of a string in double quotes."""
     return (
         " ".join(value.choices)
         if value.choices
@@ -141,10 +141,10 @@ def _values(value: Value, words: Words) -> str:
     )
 
 
-def _arguments(commands: list[Command], words: Words) -> Iterator[str]:
-    """What stands without an option before it."""
+def _argument_lines(commands: list[CommandSpec], words: CompletionWords) -> Iterator[str]:
+    """Yield the case branches for positional arguments."""
     for command in commands:
-        at, value = f"            '{_at(command)}')", command.argument
+        at, value = f"            '{_path_of(command)}')", command.argument
         if command.commands:
             yield f"{at} values='{' '.join(below.name for below in command.commands)}' ;;"
         elif value is None:

@@ -1,10 +1,10 @@
-"""Completion for fish: a line for each option of each command."""
+"""Makes the completion script for fish: one line per option of each command."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npudoctor.cli.companions.grammar import Command, Value, Words, all_commands
+from npudoctor.cli.companions.grammar import CommandSpec, CompletionWords, ValueSpec, all_commands
 
 _HEAD = """\
 # fish completion for npudoctor: generated from its command line, do not edit.
@@ -50,14 +50,14 @@ complete -c npudoctor -f
 """
 
 
-def fish_completion(root: Command, words: Words) -> str:
-    """The whole file."""
+def fish_completion(root: CommandSpec, words: CompletionWords) -> str:
+    """The completion script."""
     commands = list(all_commands(root))
-    walk = "\n".join(line for command in commands for line in _walk(command))
+    walk = "\n".join(line for command in commands for line in _walk_lines(command))
     lists = "\n".join(
         f"set -g __npudoctor_{kind} {' '.join(words.of(kind))}" for kind in ("names", "codes", "logs")
     )
-    lines = [line for command in commands for line in _lines(command, words)]
+    lines = [line for command in commands for line in _complete_lines(command, words)]
     (run,) = (
         candidate for candidate in commands if candidate.argument and candidate.argument.kind == "command"
     )
@@ -65,23 +65,23 @@ def fish_completion(root: Command, words: Words) -> str:
     return _HEAD.format(walk=walk, words=lists, taking=taking) + "\n".join(lines) + "\n"
 
 
-def _at(command: Command) -> str:
+def _path_of(command: CommandSpec) -> str:
     return "".join(f" {word}" for word in command.words)
 
 
-def _walk(command: Command) -> Iterator[str]:
-    taking = [name for option in command.options if option.value for name in option.names]
-    if command.commands and taking:
-        names = " ".join(f"'{_at(command)} {name}'" for name in taking)
+def _walk_lines(command: CommandSpec) -> Iterator[str]:
+    valued_names = [name for option in command.options if option.value for name in option.names]
+    if command.commands and valued_names:
+        names = " ".join(f"'{_path_of(command)} {name}'" for name in valued_names)
         yield f"            case {names}\n                set skip 1"
-    for below in command.commands:
-        yield f"            case '{_at(below)}'\n                set at '{_at(below)}'"
+    for subcommand in command.commands:
+        yield f"            case '{_path_of(subcommand)}'\n                set at '{_path_of(subcommand)}'"
 
 
-def _lines(command: Command, words: Words) -> Iterator[str]:
-    condition = f"""complete -c npudoctor -n "__npudoctor_at '{_at(command)}'\""""
-    for below in command.commands:
-        yield f"{condition} -a {below.name} -d {_quote(below.help)}"
+def _complete_lines(command: CommandSpec, words: CompletionWords) -> Iterator[str]:
+    condition = f"""complete -c npudoctor -n "__npudoctor_at '{_path_of(command)}'\""""
+    for subcommand in command.commands:
+        yield f"{condition} -a {subcommand.name} -d {_quote(subcommand.help)}"
     for option in command.options:
         names = " ".join(
             f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names
@@ -104,8 +104,8 @@ def _lines(command: Command, words: Words) -> Iterator[str]:
         yield f"{condition} {files}-a {_values(argument, words)}"
 
 
-def _values(value: Value, words: Words) -> str:
-    """What may stand there, as one word of fish; the variable is expanded when Tab is pressed."""
+def _values(value: ValueSpec, words: CompletionWords) -> str:
+    """The possible values as one quoted word; a variable in it is expanded when Tab is pressed."""
     if value.choices or not words.of(value.kind):
         return _quote(" ".join(value.choices))
     return f"'$__npudoctor_{value.kind}'"

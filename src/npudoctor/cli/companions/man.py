@@ -1,4 +1,4 @@
-"""Manual pages: one for npudoctor, one for each command, in the language spoken now."""
+"""Makes the manual pages: one for npudoctor and one per command, in the current language."""
 
 from __future__ import annotations
 
@@ -6,33 +6,37 @@ from collections.abc import Iterator
 
 from npudoctor import __version__
 from npudoctor.cli.arguments.examples import examples_of
-from npudoctor.cli.companions.grammar import Command, all_commands
+from npudoctor.cli.companions.grammar import CommandSpec, all_commands
 from npudoctor.core.messages import _
 
 
-def manual_pages(root: Command) -> Iterator[tuple[str, str]]:
-    """The name of each file and what is in it."""
+def manual_pages(root: CommandSpec) -> Iterator[tuple[str, str]]:
+    """Yield the file name and content of each page."""
     for command in all_commands(root):
-        yield f"{_page(command)}.1", "\n".join(_lines(command, root)) + "\n"
+        yield f"{_page_name(command)}.1", "\n".join(_page_lines(command, root)) + "\n"
 
 
-def _page(command: Command) -> str:
+def _page_name(command: CommandSpec) -> str:
     return "-".join(("npudoctor", *command.words))
 
 
-def _lines(command: Command, root: Command) -> Iterator[str]:
-    # No date: the same sources make the same file.
-    yield f'.TH {_page(command).upper()} 1 "" "npudoctor {__version__}" "npudoctor"'
-    yield from (".ad l", ".nh")  # Chinese has no blanks to stretch, options no place to be broken
-    yield from _section(_("NAME"), f"{_page(command)} \\- {_escape_roff(command.help)}")
+def _page_lines(command: CommandSpec, root: CommandSpec) -> Iterator[str]:
+    # No date, so that the build is reproducible.
+    yield f'.TH {_page_name(command).upper()} 1 "" "npudoctor {__version__}" "npudoctor"'
+    yield from (".ad l", ".nh")  # no justification (Chinese has no blanks), no hyphenation (of option names)
+    yield from _section(_("NAME"), f"{_page_name(command)} \\- {_escape_roff(command.help)}")
     name = f"\\fB{_escape_roff(' '.join(('npudoctor', *command.words)))}\\fR"
     words = "COMMAND [ARGS]..." if command.commands else command.argument.metavar if command.argument else ""
     synopsis = f"{name} [\\fI{_escape_roff(_('OPTIONS'))}\\fR] {_escape_roff(words)}".rstrip()
     yield from _section(_("SYNOPSIS"), synopsis)
     if command.commands:
         yield from _section(_("COMMANDS"))
-        for below in command.commands:
-            yield from (".TP", f"\\fB{_escape_roff(_page(below))}\\fR(1)", _escape_roff(below.help))
+        for subcommand in command.commands:
+            yield from (
+                ".TP",
+                f"\\fB{_escape_roff(_page_name(subcommand))}\\fR(1)",
+                _escape_roff(subcommand.help),
+            )
     if command.argument is not None and command.argument_help:
         yield from _section(_("ARGUMENTS"))
         yield from (
@@ -45,20 +49,23 @@ def _lines(command: Command, root: Command) -> Iterator[str]:
         value = f" \\fI{_escape_roff(option.value.metavar)}\\fR" if option.value else ""
         names = ", ".join(f"\\fB{_escape_roff(name)}\\fR{value}" for name in option.names)
         yield from (".TP", names, _escape_roff(option.help))
-    yield from _endings(command)
+    yield from _exit_status_section(command)
     examples = examples_of(command.words)
     if examples:
         yield from _section(_("EXAMPLES"))
     for line, text in examples:
         yield from (".TP", f"\\fB{_escape_roff(line)}\\fR", _escape_roff(text))
-    others = [other for other in all_commands(root) if other is not command and _is_related(other, command)]
+    related_commands = [
+        other for other in all_commands(root) if other is not command and _is_related(other, command)
+    ]
     yield from _section(
-        _("SEE ALSO"), ", ".join(f"\\fB{_escape_roff(_page(other))}\\fR(1)" for other in others)
+        _("SEE ALSO"),
+        ", ".join(f"\\fB{_escape_roff(_page_name(other))}\\fR(1)" for other in related_commands),
     )
 
 
-def _is_related(other: Command, command: Command) -> bool:
-    """Whether a page names the other: commands of the same group, and the one above."""
+def _is_related(other: CommandSpec, command: CommandSpec) -> bool:
+    """Whether a page refers to the other one: siblings, the parent and children of the command."""
     return (
         other.words[:-1] == command.words[:-1]
         or other.words == command.words[:-1]
@@ -71,8 +78,8 @@ def _section(title: str, *lines: str) -> Iterator[str]:
     yield from lines
 
 
-def _endings(command: Command) -> Iterator[str]:
-    """Which exit status means what."""
+def _exit_status_section(command: CommandSpec) -> Iterator[str]:
+    """The section on exit codes."""
     own: dict[tuple[str, ...], tuple[tuple[str, str], ...]] = {
         ("check",): (
             ("0", _("ready")),
@@ -107,6 +114,8 @@ def _endings(command: Command) -> Iterator[str]:
 
 
 def _escape_roff(text: str) -> str:
-    """A text in which nothing is special to roff."""
+    """Escape a text for roff."""
+    # groff prints a bare "-" as the hyphen U+2010, which cannot be pasted as an option.
     text = text.replace("\\", "\\e").replace("-", "\\-")
+    # A dot or an apostrophe at the start of a line would be a roff request.
     return f"\\&{text}" if text.startswith((".", "'")) else text

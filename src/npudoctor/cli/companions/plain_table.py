@@ -1,5 +1,4 @@
-"""The table by which plain lines are read without typer (cli/arguments/table.py): made of what the commands
-declare."""
+"""Makes the table by which plain command lines are parsed without typer (cli/arguments/table.py)."""
 
 from __future__ import annotations
 
@@ -7,30 +6,30 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, get_args
 
-from npudoctor.cli.app import command_line, place_of
+from npudoctor.cli.app import build_command_line, locate_command
 from npudoctor.cli.arguments import options as o
 from npudoctor.cli.arguments.fleet_commands import HIDDEN
-from npudoctor.cli.arguments.parsing import evaluated_hints
+from npudoctor.cli.arguments.parsing import evaluate_hints
 
-# By the types in hints: versions of typer differ in what else they know of a parameter.
+# By the types in the hints: other attributes of a parameter differ between versions of typer.
 _KINDS: dict[Any, str] = {o.Text: "value", str: "value", o.Texts: "list", bool: "switch", int: "count"}
 
 
-def plain_table() -> dict[str, Any]:
-    """A row for each command that can be read by it, under its words."""
-    rows = dict(_rows(command_line(), ()))
+def make_plain_table() -> dict[str, Any]:
+    """By the words of each command that the table can parse, its row."""
+    rows = dict(_make_rows(build_command_line(), ()))
     for name in HIDDEN:
-        rows.update(_rows(command_line(("fleet", name)), ()))
+        rows.update(_make_rows(build_command_line(("fleet", name)), ()))
     return rows
 
 
-def _rows(click: Any, words: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _make_rows(click: Any, words: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
     if hasattr(click, "commands"):
         for name, below in click.commands.items():
-            yield from _rows(below, (*words, name))
+            yield from _make_rows(below, (*words, name))
         return
-    module, function = place_of(words)
-    hints = {**evaluated_hints(getattr(import_module(module), function)), "color": o.Color}
+    module, function = locate_command(words)
+    hints = {**evaluate_hints(getattr(import_module(module), function)), "color": o.Color}
     kinds = {parameter.name: _KINDS.get(get_args(hints[parameter.name])[0]) for parameter in click.params}
     options = [parameter for parameter in click.params if parameter.param_type_name == "option"]
     arguments = [
@@ -41,7 +40,7 @@ def _rows(click: Any, words: tuple[str, ...]) -> Iterator[tuple[str, dict[str, A
     more_than_text = None in kinds.values() or any(
         parameter.callback or parameter.envvar or parameter.secondary_opts for parameter in click.params
     )
-    # Which words are left for what follows one that takes all is for click to say.
+    # When an argument that takes many words is not the last one, only click can distribute the words.
     if more_than_text or any(takes_all for _name, takes_all in arguments[:-1]):
         return
     yield (

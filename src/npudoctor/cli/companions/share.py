@@ -1,4 +1,4 @@
-"""Writes what is made of the command line: the files below share/, and the table of plain lines.
+"""Writes the files that are made from the command line: those in share/, and the table of plain lines.
 
 The build runs this in a process of its own.
 """
@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from npudoctor.cli.arguments.table import FILE
 from npudoctor.cli.companions.bash import bash_completion
 from npudoctor.cli.companions.fish import fish_completion
-from npudoctor.cli.companions.grammar import command_tree, known_words
+from npudoctor.cli.companions.grammar import command_tree, list_known_words
 from npudoctor.cli.companions.man import manual_pages
-from npudoctor.cli.companions.plain_table import plain_table
+from npudoctor.cli.companions.plain_table import make_plain_table
 from npudoctor.cli.companions.zsh import zsh_completion
 from npudoctor.core import messages
 
@@ -26,23 +26,24 @@ PLACES = {
 MANUALS = {"en": "man/man1", "zh": "man/zh_CN/man1"}
 
 
-def completion(shell: str) -> str:
-    """The completion for a shell, in the language spoken now."""
+def completion_for(shell: str) -> str:
+    """The completion script for a shell, in the current language."""
     make = {"bash": bash_completion, "zsh": zsh_completion, "fish": fish_completion}[shell]
-    return make(command_tree(), known_words())
+    return make(command_tree(), list_known_words())
 
 
-def files(language: str) -> Iterator[tuple[str, str]]:
-    """Path below share/, and content: the manual pages of a language, and of English also the completion."""
+def list_files(language: str) -> Iterator[tuple[str, str]]:
+    """Yield path below share/ and content: the manual pages of a language; with English, the completion,
+    too."""
     if language == "en":
-        yield from ((path, completion(shell)) for shell, path in PLACES.items())
+        yield from ((path, completion_for(shell)) for shell, path in PLACES.items())
     yield from ((f"{MANUALS[language]}/{name}", text) for name, text in manual_pages(command_tree()))
 
 
 def write(folder: str, language: str) -> None:
-    """Write them. The help of a command is translated when it is loaded, so each language is a process."""
+    """Write the files of a language. One call per process: help is translated when a command is imported."""
     messages.activate(language)
-    for path, text in files(language):
+    for path, text in list_files(language):
         target = os.path.join(folder, path)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         with open(target, "w", encoding="utf-8") as file:
@@ -50,8 +51,10 @@ def write(folder: str, language: str) -> None:
 
 
 def write_plain_table(path: str = FILE) -> None:
-    """Write the table as a whole: another npudoctor of this tree may be reading it."""
+    """Write the table atomically: another npudoctor of this tree may be reading it."""
+    # In the same directory, as os.replace cannot cross file systems; with the pid, as two builds may run at
+    # once.
     scratch = f"{path}.{os.getpid()}"
     with open(scratch, "w", encoding="utf-8") as file:
-        json.dump(plain_table(), file, separators=(",", ":"))
+        json.dump(make_plain_table(), file, separators=(",", ":"))
     os.replace(scratch, path)

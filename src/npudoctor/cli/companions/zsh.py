@@ -1,8 +1,8 @@
-"""Completion for zsh, by _arguments: with the help of each option."""
+"""Makes the completion script for zsh by _arguments, with the help of each option."""
 
 from __future__ import annotations
 
-from npudoctor.cli.companions.grammar import Command, Value, Words, all_commands
+from npudoctor.cli.companions.grammar import CommandSpec, CompletionWords, ValueSpec, all_commands
 
 _HEAD = """\
 #compdef npudoctor
@@ -22,7 +22,7 @@ _npudoctor_logs() {
 }
 
 """
-# Not "commands": that is the name under which zsh keeps all programs.
+# The local array is not called "commands", which is zsh's table of all programs.
 _GROUP = """\
 _npudoctor{at}() {{
   local context state line
@@ -56,24 +56,25 @@ fi
 """
 
 
-def zsh_completion(root: Command, words: Words) -> str:
-    """The whole file."""
+def zsh_completion(root: CommandSpec, words: CompletionWords) -> str:
+    """The completion script."""
     lists = {"names": words.of("names"), "codes": words.of("codes"), "log_codes": words.of("logs")}
     parts = [
         _HEAD,
         *(_WORDS.format(kind=kind, words=" ".join(values)) for kind, values in lists.items()),
         _LOGS,
     ]
-    return "".join([*parts, *map(_function, all_commands(root)), _TAIL])
+    return "".join([*parts, *map(_command_function, all_commands(root)), _TAIL])
 
 
-def _function(command: Command) -> str:
+def _command_function(command: CommandSpec) -> str:
     at = "".join(f"_{word}" for word in command.words)
     specs = []
     for option in command.options:
         value = f":{_escape_spec(option.value.metavar)}:{_action(option.value)}" if option.value else ""
         for name in option.names:
             sign = "=" if option.value and name.startswith("--") else ""
+            # The asterisk allows an option to be repeated.
             specs.append(f"    {_quote(f'*{name}{sign}[{_escape_spec(option.help)}]{value}')}")
     options = " \\\n".join(specs)
     if command.commands:
@@ -81,30 +82,30 @@ def _function(command: Command) -> str:
             f"    {_quote(f'{member.name}:{_escape_spec(member.help)}')}" for member in command.commands
         )
         return _GROUP.format(at=at, commands=below, options=options + " \\")
-    words = command.argument is not None and _argument(command.argument)
+    words = command.argument is not None and _argument_spec(command.argument)
     argument = f" \\\n    {words}" if words else ""
     return _COMMAND.format(at=at, options=options, argument=argument)
 
 
-def _action(value: Value) -> str:
+def _action(value: ValueSpec) -> str:
     if value.choices:
         return f"({' '.join(value.choices)})"
     actions = {"file": "_files", "folder": "_files -/", "user": "_users", "check": "_npudoctor_check"}
-    named = f"_npudoctor_{value.kind}" if value.kind in ("names", "codes", "logs") else " "
-    return actions.get(value.kind, named)
+    function = f"_npudoctor_{value.kind}" if value.kind in ("names", "codes", "logs") else " "
+    return actions.get(value.kind, function)
 
 
-def _argument(value: Value) -> str:
-    """What stands without an option before it; the words behind `run` are another command's."""
+def _argument_spec(value: ValueSpec) -> str:
+    """The spec of the positional arguments; the words after `run` are completed as another command."""
     if value.kind == "command":
         return "'(-)*::command:_normal'"
     if not (value.choices or value.kind):
-        return ""  # a mere message would keep options from being completed
+        return ""  # a spec with a message only would keep options from being completed
     return _quote(f"*:{_escape_spec(value.metavar)}:{_action(value)}")
 
 
 def _escape_spec(text: str) -> str:
-    """A text in which nothing is special to _arguments."""
+    """Escape a text for _arguments."""
     for special in "\\[]:":
         text = text.replace(special, f"\\{special}")
     return text

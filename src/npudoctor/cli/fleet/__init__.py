@@ -1,5 +1,5 @@
-"""`npudoctor fleet`: one file a command, and what they share.
+"""The commands of `npudoctor fleet`: one file per command, and what they share.
 
-Here belongs what a person types and reads. How nodes are asked, and how their reports become one, is
+What a person types and reads belongs here; reaching the nodes and merging their reports, in
 `npudoctor.fleet`.
 """

@@ -1,4 +1,4 @@
-"""What the commands that ask nodes share: whom they ask, by what, and for how long."""
+"""What the commands that reach nodes share: which nodes, by which engine, and for how long."""
 
 from __future__ import annotations
 
@@ -13,17 +13,21 @@ from npudoctor.cli.caller import Caller
 from npudoctor.cli.config import UsageError, not_one_of
 from npudoctor.core.frozen import dataclass, replace
 from npudoctor.core.messages import _
-from npudoctor.fleet.gathering import Answer, Gathering
+from npudoctor.fleet.gathering import Gathering, NodeAnswer
 from npudoctor.fleet.request import Request
 
+# The first two are ClusterShell's own defaults.
 FANOUT, CONNECT_SECONDS, SECONDS = 64, 10.0, 60.0
-LARGEST_FILE = 256 << 20  # bytes that are carried
-CARRYING = 16  # nodes at once that a file is carried to: it is held in memory for each
+LARGEST_FILE = 256 << 20  # bytes of the file for --push
+CARRYING = 16  # nodes at once to which the file is copied: each needs it in memory
 
 
 @dataclass(frozen=True)
-class Asking:
-    """Whom to ask, and how."""
+class FleetTarget:
+    """The nodes to reach, the engine, the program on them, and a template of the request.
+
+    `carried`: the file for --push, b"" without it.
+    """
 
     nodes: tuple[str, ...]
     engine: str
@@ -32,100 +36,104 @@ class Asking:
     carried: bytes
 
     def request(self, words: Sequence[str], nodes: Optional[Sequence[str]] = None, **changes: Any) -> Request:
-        """This command of npudoctor for all nodes, or for some of them."""
+        """The request to run npudoctor with these words on all nodes, or on some of them."""
         chosen = self.nodes if nodes is None else tuple(nodes)
         changes.setdefault("command", (*self.program, *words))
         return replace(self.template, nodes=chosen, **changes)
 
     def ask(
-        self, words: Sequence[str], take: Callable[[Answer], None], nodes: Optional[Sequence[str]] = None
+        self, words: Sequence[str], take: Callable[[NodeAnswer], None], nodes: Optional[Sequence[str]] = None
     ) -> None:
-        """Ask for the answers to a command; nodes without npudoctor get one by --push and are asked again."""
-        missing: dict[str, Answer] = {}
+        """Run a command on the nodes, and pass each answer to `take`.
 
-        def sort(answer: Answer) -> None:
+        With --push, nodes without npudoctor get a copy, and are asked again.
+        """
+        missing_program: dict[str, NodeAnswer] = {}
+
+        def accept_or_retry(answer: NodeAnswer) -> None:
             if answer.missing and self.carried:
-                missing[answer.node] = answer
+                missing_program[answer.node] = answer
             else:
                 take(answer)
 
-        def complete(answer: Answer) -> None:
-            del missing[answer.node]
+        def accept_retried(answer: NodeAnswer) -> None:
+            del missing_program[answer.node]
             take(answer)
 
         try:
-            self.gather(Gathering(self.request(words, nodes), sort))
-            if missing:
+            self.gather(Gathering(self.request(words, nodes), accept_or_retry))
+            if missing_program:
                 fanout = min(self.template.fanout, CARRYING)
                 changes = {"command": tuple(words), "carried": self.carried, "fanout": fanout}
-                self.gather(Gathering(self.request(words, tuple(missing), **changes), complete))
+                self.gather(Gathering(self.request(words, tuple(missing_program), **changes), accept_retried))
         finally:
-            for answer in missing.values():  # stopped before they could be asked again
+            for answer in missing_program.values():  # interrupted before they could be asked again
                 take(answer)
 
     def gather(self, gathering: Gathering) -> None:
-        """Ask, and show on a terminal how far it is. UsageError where ssh or srun cannot be started.
+        """Run the gathering, with a progress line on a terminal.
 
-        Stopped passes through.
+        Raises UsageError when ssh or srun cannot be started; StoppedBySignal on a signal.
         """
         from npudoctor.cli.fleet.progress import NodeProgress
         from npudoctor.core.errors import CannotTell
 
         progress = NodeProgress()
         try:
-            _engine(self.engine)(gathering, lambda: progress.show(gathering))
+            _find_engine(self.engine)(gathering, lambda: progress.show(gathering))
         except CannotTell as error:
             raise UsageError(f"--engine {self.engine}: {error}") from error
         finally:
             progress.clear()
 
 
-def asking_of(params: Mapping[str, Any], caller: Caller) -> Asking:
-    """What the options ask for; UsageError for what cannot be."""
+def parse_target(params: Mapping[str, Any], caller: Caller) -> FleetTarget:
+    """The target that the options describe; raises UsageError when they are invalid."""
     engine = params["engine"] or "ssh"
-    _engine(engine)
+    _find_engine(engine)
     for option in ("login", "tree") if engine == "slurm" else ():
         if params[option] is not None:
             raise UsageError(_("{option} requires --engine ssh", option=f"--{option}"))
     template = Request(
         (),
         (),
-        seconds_of("--node-timeout", params["node_timeout"], SECONDS),
-        int(seconds_of("--fanout", params["fanout"], FANOUT)) or 1,
-        seconds_of("--connect-timeout", params["connect_timeout"], CONNECT_SECONDS),
+        parse_positive("--node-timeout", params["node_timeout"], SECONDS),
+        # 0.5 is above 0, and would be a fanout of 0.
+        int(parse_positive("--fanout", params["fanout"], FANOUT)) or 1,
+        parse_positive("--connect-timeout", params["connect_timeout"], CONNECT_SECONDS),
         params["login"],
     )
     _require_trusted(engine, params["tree"])
-    nodes = _nodes(params["on"], params["source"], caller)
+    nodes = _read_nodes(params["on"], params["source"], caller)
     if params["tree"] is not None:
-        template = replace(template, tree=_tree(params["tree"]))
+        template = replace(template, tree=_read_tree(params["tree"]))
     carried = _read_program(params.get("file")) if params.get("push") else b""
-    return Asking(nodes, engine, _program(params["program"]), template, carried)
+    return FleetTarget(nodes, engine, _remote_program(params["program"]), template, carried)
 
 
 def _require_trusted(engine: str, tree: Optional[str]) -> None:
     from npudoctor.core.errors import CannotTell
     from npudoctor.core.trust.configuration import require_trusted
 
-    # What is not there is said when it is read, and a descriptor was given to us.
-    named = (tree,) if tree and os.path.exists(tree) and not tree.startswith(DESCRIPTORS) else ()
+    # A missing file is reported when it is read; a descriptor (<(...)) is the caller's own.
+    files = (tree,) if tree and os.path.exists(tree) and not tree.startswith(DESCRIPTORS) else ()
     try:
-        require_trusted(engine, named)
+        require_trusted(engine, files)
     except CannotTell as error:
         raise UsageError(f"--engine {engine}: {error}") from error
 
 
-def _tree(path: str) -> Any:
-    from npudoctor.fleet.topology import LONGEST, InvalidTopology, tree_of
+def _read_tree(path: str) -> Any:
+    from npudoctor.fleet.topology import LONGEST, InvalidTopology, parse_topology
 
     try:
-        return tree_of(read_named("--tree", path, LONGEST))
+        return parse_topology(read_named("--tree", path, LONGEST))
     except InvalidTopology as error:
         raise UsageError(f"--tree: {path}: {error}") from error
 
 
 def _read_program(path: Optional[str]) -> bytes:
-    """The one file; UsageError where there is none, or where it is something else."""
+    """The content of npudoctor.pyz; raises UsageError when it is missing or another file."""
     from npudoctor.core.parsing import is_zip
 
     file = path if path is not None else os.path.abspath(sys.argv[0])
@@ -139,19 +147,19 @@ def _read_program(path: Optional[str]) -> bytes:
     raise UsageError(_("--file: {path} is not npudoctor.pyz", path=path))
 
 
-def _nodes(on: Optional[str], source: Optional[str], caller: Caller) -> tuple[str, ...]:
+def _read_nodes(on: Optional[str], source: Optional[str], caller: Caller) -> tuple[str, ...]:
     from npudoctor.core.forked import Late, ask
-    from npudoctor.fleet.nodes import InvalidNodes, expand
-    from npudoctor.fleet.sources import LONGEST, nodes_in
+    from npudoctor.fleet.nodes import InvalidNodes, expand_nodes
+    from npudoctor.fleet.sources import LONGEST, parse_node_file
 
     if on is not None and source is not None:
         raise UsageError(_("-w and --from cannot be used together"))
-    asked = on if on is not None else caller.variables.get("SLURM_JOB_NODELIST", "")
+    node_set = on if on is not None else caller.variables.get("SLURM_JOB_NODELIST", "")
     try:
         if source is not None:
             content = read_named("--from", source, LONGEST)
-            return ask(lambda: nodes_in(content), READING)
-        names = expand(asked, groups=on is not None) if asked else ()
+            return ask(lambda: parse_node_file(content), READING)
+        names = expand_nodes(node_set, groups=on is not None) if node_set else ()
     except Late as late:
         raise UsageError(
             _(
@@ -168,7 +176,7 @@ def _nodes(on: Optional[str], source: Optional[str], caller: Caller) -> tuple[st
     return names
 
 
-def _engine(name: str) -> Callable[[Gathering, Callable[[], None]], None]:
+def _find_engine(name: str) -> Callable[[Gathering, Callable[[], None]], None]:
     if name == "ssh":
         from npudoctor.fleet import ssh
 
@@ -180,8 +188,8 @@ def _engine(name: str) -> Callable[[Gathering, Callable[[], None]], None]:
     raise UsageError("--engine: " + not_one_of(name, ("ssh", "slurm")))
 
 
-def seconds_of(option: str, value: Optional[str], default: float, most: float = 86400.0) -> float:
-    """The number of an option, above 0; UsageError for anything else."""
+def parse_positive(option: str, value: Optional[str], default: float, most: float = 86400.0) -> float:
+    """The number of an option, above 0 and at most `most`; raises UsageError for anything else."""
     try:
         number = default if value is None else float(value)
     except ValueError:
@@ -191,8 +199,8 @@ def seconds_of(option: str, value: Optional[str], default: float, most: float = 
     return number
 
 
-def _program(path: Optional[str]) -> tuple[str, ...]:
-    """The command on the nodes: most clusters share the file system that we were started from."""
+def _remote_program(path: Optional[str]) -> tuple[str, ...]:
+    """The program on the nodes: our own path by default, as most clusters share a file system."""
     if path is not None:
         return (path,)
     own = os.path.abspath(sys.argv[0])

@@ -1,4 +1,4 @@
-"""`npudoctor fleet check`: many nodes asked at once."""
+"""`npudoctor fleet check`: check many nodes at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from npudoctor.cli.arguments import options as o
     from npudoctor.cli.caller import Caller
 
-# What the answers are read by is set here; the language is that of the reader.
+# Options that must not be passed to the nodes: the reports are read as JSON, and printed here.
 _OURS = ("--format", "--output", "--lang", "-q", "--quiet", "-v", "--verbose")
 
 
@@ -40,20 +40,20 @@ def check(
     ] = None,
 ) -> int:
     """Check many nodes at once."""
-    from npudoctor.cli.fleet.delivery import Delivery, wish_of
-    from npudoctor.cli.terminal.signals import Stopped
-    from npudoctor.fleet.reading import report_in
+    from npudoctor.cli.fleet.delivery import Delivery, parse_output_request
+    from npudoctor.cli.terminal.signals import StoppedBySignal
+    from npudoctor.fleet.reading import parse_report_answer
 
-    wish = wish_of(format, nodes, output, lang, config, caller)
-    asking = a.asking_of(caller.parameters, caller)
+    request = parse_output_request(format, nodes, output, lang, config, caller)
+    target = a.parse_target(caller.parameters, caller)
     for option in options or ():
         if option.partition("=")[0] in _OURS:
             raise UsageError(_("{option} cannot be passed to the nodes: put it before --", option=option))
     words = ("check", "--format", "json", *(options or ()))
-    with Delivery(wish, asking.nodes, asking.engine) as delivery:
+    with Delivery(request, target.nodes, target.engine) as delivery:
         try:
-            asking.ask(words, lambda answer: delivery.take(report_in(answer)))
-        except Stopped:
+            target.ask(words, lambda answer: delivery.take(parse_report_answer(answer)))
+        except StoppedBySignal:
             delivery.deliver()
             raise
         return delivery.deliver()

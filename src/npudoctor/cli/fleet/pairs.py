@@ -1,4 +1,4 @@
-"""`npudoctor fleet pairs`: does each node reach each other node on the ports that the job will use."""
+"""`npudoctor fleet pairs`: test whether each node reaches each other node on the ports of the job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from npudoctor.cli.arguments import fleet_options as f
     from npudoctor.cli.arguments import options as o
 
-_MOST = 1024  # ports: each is tried from every node to every other
+_MOST = 1024  # ports: each one is tried for every ordered pair of nodes
 
 
 def pairs(
@@ -45,38 +45,38 @@ def pairs(
     """Try the connections between all nodes."""
     from npudoctor.cli.arguments.settings import load_settings
     from npudoctor.cli.terminal.reports import deliver
-    from npudoctor.fleet.meeting import Meeting
-    from npudoctor.fleet.pairs import judge
+    from npudoctor.fleet.meeting import PairsGathering
+    from npudoctor.fleet.pairs import judge_reachability
     from npudoctor.render.fleet.pairs import pairs_object, pairs_text
 
     settings = load_settings({"format": format, "lang": lang, "config": config}, caller)
-    asking = a.asking_of({**caller.parameters, "fanout": None, "tree": None}, caller)
-    asked = _ports(ports, caller)
-    meeting = Meeting(_request(asking, asked, interface, node_timeout), asked)
+    target = a.parse_target({**caller.parameters, "fanout": None, "tree": None}, caller)
+    target_ports = _parse_ports(ports, caller)
+    gathering = PairsGathering(_build_request(target, target_ports, interface, node_timeout), target_ports)
     started = time.time()
-    asking.gather(meeting)
-    reach = judge(meeting.sides)
+    target.gather(gathering)
+    reach = judge_reachability(gathering.connections)
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started))
     seconds = max(0.0, time.time() - started)
     deliver(
         settings["format"],
-        lambda: pairs_object(reach, asked, stamp, seconds, asking.engine),
-        lambda: pairs_text(reach, asked),
+        lambda: pairs_object(reach, target_ports, stamp, seconds, target.engine),
+        lambda: pairs_text(reach, target_ports),
     )
     return reach.exit_code
 
 
-def _ports(text: Optional[str], caller: Caller) -> tuple[int, ...]:
+def _parse_ports(text: Optional[str], caller: Caller) -> tuple[int, ...]:
     from npudoctor.core.ports import parse_spans
     from npudoctor.facts.job.ports import BASE, RANGE
 
-    named = caller.variables.get(RANGE, "").replace(" ", "")
+    job_ports = caller.variables.get(RANGE, "").replace(" ", "")
     base = caller.variables.get(BASE, "")
-    if text is None and not named and base.isdecimal():
-        named = f"{base}-{int(base[:9]) + 15}"
+    if text is None and not job_ports and base.isdecimal():
+        job_ports = f"{base}-{int(base[:9]) + 15}"
     option = "--ports" if text is not None else RANGE if caller.variables.get(RANGE) else BASE
     try:
-        spans = parse_spans(text if text is not None else named or "60000-60015")
+        spans = parse_spans(text if text is not None else job_ports or "60000-60015")
     except ValueError as error:
         raise UsageError(f"{option}: {error}") from error
     ports = sorted({port for first, last in spans for port in range(first, last + 1)})
@@ -87,16 +87,17 @@ def _ports(text: Optional[str], caller: Caller) -> tuple[int, ...]:
     return tuple(ports)
 
 
-def _request(
-    asking: a.Asking, ports: tuple[int, ...], interface: Optional[str], limit: Optional[str]
+def _build_request(
+    target: a.FleetTarget, ports: tuple[int, ...], interface: Optional[str], limit: Optional[str]
 ) -> Request:
-    """All nodes at once, each for as long as the slowest may take: one whose attempts are all eaten."""
+    """The request for all nodes at once, with time enough for a node all of whose packets are dropped."""
     from npudoctor.fleet.pairs import port_text
     from npudoctor.fleet.part import AT_ONCE, CONNECT_SECONDS
 
-    rounds = len(asking.nodes) * len(ports) // AT_ONCE + 1
-    seconds = asking.template.seconds + (0 if limit else 3 * rounds * CONNECT_SECONDS)
+    # AT_ONCE connections at a time, each of which may take CONNECT_SECONDS, in up to three attempts.
+    rounds = len(target.nodes) * len(ports) // AT_ONCE + 1
+    seconds = target.template.seconds + (0 if limit else 3 * rounds * CONNECT_SECONDS)
     words = ["fleet", "part", "--ports", port_text(ports), "--seconds", str(seconds)]
     if interface is not None:
         words += ["--interface", interface]
-    return asking.request(words, seconds=seconds, fanout=len(asking.nodes))
+    return target.request(words, seconds=seconds, fanout=len(target.nodes))

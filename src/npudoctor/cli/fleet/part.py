@@ -1,11 +1,11 @@
-"""`npudoctor fleet part`: what `fleet pairs` starts on each node; nobody types it."""
+"""`npudoctor fleet part`: a hidden command that `fleet pairs` starts on each node."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Optional
 
 from npudoctor.cli.config import UsageError
-from npudoctor.cli.fleet.asking import seconds_of
+from npudoctor.cli.fleet.asking import parse_positive
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.messages import _
 
@@ -35,13 +35,13 @@ def part(
     except ValueError as error:
         raise UsageError(f"--ports: {error}") from error
     listed = sorted({port for first, last in spans for port in range(first, last + 1)})
-    limit = seconds_of("--seconds", seconds, 60.0)
-    asyncio.run(take_part(listed, limit, _address(interface)))
+    limit = parse_positive("--seconds", seconds, 60.0)
+    asyncio.run(take_part(listed, limit, _find_address(interface)))
     return 0
 
 
-def _address(interface: Optional[str]) -> Optional[str]:
-    """Its first address, one of IPv4 before those of IPv6; UsageError where it has none."""
+def _find_address(interface: Optional[str]) -> Optional[str]:
+    """The first address of the interface, IPv4 before IPv6; raises UsageError when it has none."""
     from npudoctor.host.network.interfaces import addresses_of
 
     if interface is None:

@@ -1,4 +1,4 @@
-"""How far the nodes are, in one line on a terminal's standard error; nobody else sees anything of it."""
+"""Shows the progress of the nodes in one line on standard error, when that is a terminal."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from npudoctor.cli.terminal.status_line import LINE, can_show
 from npudoctor.core.messages import _
 from npudoctor.fleet.gathering import Gathering
 
-_SLOWEST = 3  # names
-_AFTER = 2.0  # seconds: who answers sooner is not slow
+_SLOWEST = 3  # how many node names the line lists
+_AFTER = 2.0  # seconds after which a node counts as slow
 
 
 class NodeProgress:
-    """Done, running, and who takes longest, by name."""
+    """The progress line: how many nodes have answered, and which ones take longest."""
 
     def __init__(self) -> None:
-        self._seen = can_show()
+        self._is_shown = can_show()
 
     def show(self, gathering: Gathering) -> None:
-        """Draw the line anew."""
-        if not self._seen:
+        """Draw the line again."""
+        if not self._is_shown:
             return
-        total, left = len(gathering.request.nodes), len(gathering.left)
-        slowest = [f"{node} {seconds:.0f} s" for node, seconds in gathering.slowest if seconds > _AFTER]
-        line = _("{done} of {total} nodes answered", done=total - left, total=total)
+        total, pending_count = len(gathering.request.nodes), len(gathering.pending_nodes)
+        slowest = [f"{node} {seconds:.0f} s" for node, seconds in gathering.slowest_nodes if seconds > _AFTER]
+        line = _("{done} of {total} nodes answered", done=total - pending_count, total=total)
         if slowest:
             line += _("; slowest: {nodes}", nodes=", ".join(slowest[:_SLOWEST]))
         LINE.draw(line)
 
     def clear(self) -> None:
-        """Take the line away."""
-        if self._seen:
+        """Remove the line."""
+        if self._is_shown:
             LINE.clear()

@@ -1,4 +1,4 @@
-"""`npudoctor fleet report`: the reports of many nodes as one."""
+"""`npudoctor fleet report`: merge the reports of many nodes."""
 
 from __future__ import annotations
 
@@ -31,21 +31,23 @@ def report(
     config: o.ConfigFile = None,
 ) -> int:
     """Merge the reports of many nodes."""
-    from npudoctor.cli.fleet.delivery import Delivery, wish_of
+    from npudoctor.cli.fleet.delivery import Delivery, parse_output_request
     from npudoctor.fleet import reading
-    from npudoctor.fleet.nodes import InvalidNodes, expand, require_library
+    from npudoctor.fleet.nodes import InvalidNodes, expand_nodes, require_library
 
-    wish = wish_of(format, nodes, output, lang, config, caller)
+    request = parse_output_request(format, nodes, output, lang, config, caller)
     if not files:
         raise UsageError(_("no report is given; use - to read standard input"))
     for path in files:
         if path != "-" and not os.path.exists(path):
             raise UsageError(_("{option}: {path} does not exist", option="FILES", path=path))
-    asked: Optional[str] = caller.variables.get("SLURM_JOB_NODELIST", "") if expected is None else expected
+    expected_set: Optional[str] = (
+        caller.variables.get("SLURM_JOB_NODELIST", "") if expected is None else expected
+    )
     try:
         require_library()
-        with Delivery(wish, expand(asked) if asked else ()) as delivery:
-            for item in reading.read(files, sys.stdin.buffer):
+        with Delivery(request, expand_nodes(expected_set) if expected_set else ()) as delivery:
+            for item in reading.read_reports(files, sys.stdin.buffer):
                 delivery.take(item)
             return delivery.deliver()
     except InvalidNodes as error:

@@ -1,4 +1,4 @@
-"""What leaves the program: output and where it goes, questions, progress, signals, refusals.
+"""Output and its destinations, questions, progress, signals and errors.
 
-Here belongs the act of saying. How a report looks is `render`.
+Writing belongs here; the layout of a report belongs to `render`.
 """

@@ -1,4 +1,4 @@
-"""What `fix` and `undo` share at the terminal: the plan, the question, and the answer."""
+"""What `fix` and `undo` share at the terminal: showing the plan, asking, and writing the result."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from npudoctor.fixing.plan import Item
 
 
-def show(items: Sequence[Item]) -> None:
-    """The whole plan."""
+def show_plan(items: Sequence[Item]) -> None:
+    """Print the plan on standard error."""
     from npudoctor.cli.terminal.reports import style_at
     from npudoctor.render.fix import plan_text
 
@@ -23,21 +23,22 @@ def show(items: Sequence[Item]) -> None:
 
 
 def confirm(item: Item) -> Optional[bool]:
-    """Ask the person at the terminal, with the lines in view; the default is no. None: nobody is there."""
-    from npudoctor.render.fix import what_runs
+    """Show what an item runs and ask at the terminal; the default is no. None when there is no terminal."""
+    from npudoctor.render.fix import item_lines
     from npudoctor.render.printable import printable
 
     if not sys.stdin or not sys.stdin.isatty():
         return None
-    lines = "".join(line + "\n" for line in what_runs(item))
+    lines = "".join(line + "\n" for line in item_lines(item))
     question = _("{message}: do this? [y/N] ", message=item.finding.message)
     sys.stderr.write("\n" + lines + printable(question))
     sys.stderr.flush()
+    # The Chinese "yes", as the question may be in Chinese.
     return sys.stdin.readline().strip().lower() in ("y", "yes", "是")
 
 
 def deliver_fix(report: FixReport, format: str) -> None:
-    """Write what became of everything."""
+    """Write the result of a run of `fix` or `undo`."""
     from npudoctor.cli.terminal.reports import deliver, style_for
     from npudoctor.render.fix import fix_object, fix_text
 

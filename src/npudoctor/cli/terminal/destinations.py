@@ -1,7 +1,7 @@
-"""What a path to write to really is: one of our own descriptors, a pipe or device, or a file to be replaced.
+"""Finds out what an output path is: an inherited descriptor, a pipe or device, or a file to replace.
 
-Only a regular file is ever replaced. /dev/stdout is a link: a rename over it would put a file in its place,
-for every process of the machine.
+Only a regular file is ever replaced. /dev/stdout is a link: renaming a file over it would replace it for
+every process of the machine.
 """
 
 from __future__ import annotations
@@ -18,22 +18,26 @@ from npudoctor.host.fs.disk import PathStatus
 from npudoctor.host.fs.files import Files
 
 _DESCRIPTOR = pattern(r"/proc/(\d+)(?:/task/\d+)?/fd/(\d+)")
-_LINKS = 40  # as many as the kernel follows
+_LINKS = 40  # the kernel's limit for one path (path_resolution(7))
 
 
-def own_descriptor(path: str, option: str) -> Optional[int]:
-    """The descriptor that a path names (/dev/stdout, /dev/fd/3, /proc/self/fd/3), if we were given it."""
-    named = path
+def parse_own_descriptor(path: str, option: str) -> Optional[int]:
+    """The inherited descriptor that a path names (/dev/stdout, /dev/fd/3, /proc/self/fd/3); None for
+    others."""
+    original_path = path
     for _link in range(_LINKS):
-        try:  # realpath, too, raises where folders are exchanged meanwhile
+        try:  # realpath raises, too, when directories are exchanged meanwhile
             path = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
             match = _DESCRIPTOR.fullmatch(path)
             if match:
-                # What we opened ourselves is not inheritable, and is not the caller's to name.
+                # Descriptors that npudoctor opened are not inheritable: the caller cannot mean one of them.
                 number = int(match[2])
+                # The pid matters: /proc/1234/fd/3 is a descriptor of another process.
                 if int(match[1]) == os.getpid() and _is_inheritable(number):
                     return number
-                raise UsageError(_("{option}: {path} is not an open descriptor", option=option, path=named))
+                raise UsageError(
+                    _("{option}: {path} is not an open descriptor", option=option, path=original_path)
+                )
             path = os.path.join(os.path.dirname(path), os.readlink(path))
         except OSError:
             return None
@@ -41,7 +45,7 @@ def own_descriptor(path: str, option: str) -> Optional[int]:
 
 
 def _is_inheritable(number: int) -> bool:
-    """Apart for its own OSError: a number that is closed is refused, not followed."""
+    """Whether a descriptor is open and inheritable; a function of its own for its own OSError."""
     try:
         return os.get_inheritable(number)
     except OSError:
@@ -49,22 +53,24 @@ def _is_inheritable(number: int) -> bool:
 
 
 def resolve_target(path: str, files: Files, option: str) -> tuple[str, Optional[PathStatus]]:
-    """The path to write to, and what is there, None for nothing; UsageError where nothing may be written.
+    """The path to write to, and the entry there (None when there is none).
 
-    A link to a file, or to nothing, is replaced and not followed; one to a pipe or a device is followed.
+    A link to a file, or a dangling one, is replaced and not followed; one to a pipe or a device is followed.
+    Raises UsageError when nothing may be written there.
     """
     try:
-        there, entry = files.lstat(path), files.stat(path)
-        replaced = entry is None or entry.is_file
-        way = files.entries_on_path(os.path.dirname(path) if replaced else path)
+        link_entry, entry = files.lstat(path), files.stat(path)
+        is_replaced = entry is None or entry.is_file
+        way = files.entries_on_path(os.path.dirname(path) if is_replaced else path)
         folder = files.stat(os.path.dirname(path))
     except CannotTell as error:
         raise UsageError(f"{option}: {error.reason}") from error
     user = os.geteuid()
-    for before, link in zip(way, way[1:]):
-        # Root follows only its own links; others not what anybody may have put into a shared folder.
-        shared = before.is_sticky and bool(before.permissions & 0o022)
-        if link.is_link and link.uid not in (0, user) and (shared or user == 0):
+    for parent, link in zip(way, way[1:]):
+        # Root follows only its own links; other users none that another user put into a shared directory
+        # (/tmp).
+        is_shared = parent.is_sticky and bool(parent.permissions & 0o022)
+        if link.is_link and link.uid not in (0, user) and (is_shared or user == 0):
             raise UsageError(
                 _(
                     "{option}: {path} goes through a symbolic link that belongs to another user",
@@ -72,12 +78,12 @@ def resolve_target(path: str, files: Files, option: str) -> tuple[str, Optional[
                     path=path,
                 )
             )
-    if there is None:
+    if link_entry is None:
         return path, entry
     if entry and not (entry.is_file or stat.S_ISFIFO(entry.mode) or stat.S_ISCHR(entry.mode)):
         raise UsageError(_("{option}: {path} is not a regular file", option=option, path=path))
-    # In a folder that all share nothing of anybody else's is replaced, not even by root, nor fed.
+    # In a sticky directory another user's file is never replaced nor written to, not even by root.
     owners = (user, folder.uid if folder else 0)
-    if folder and folder.is_sticky and folder.permissions & 0o022 and there.uid not in owners:
+    if folder and folder.is_sticky and folder.permissions & 0o022 and link_entry.uid not in owners:
         raise UsageError(_("{option}: {path} belongs to another user", option=option, path=path))
     return path, entry

@@ -1,4 +1,5 @@
-"""Where a command's result goes, and what it says beside it. A result that nobody got is no success."""
+"""Writes a command's result and its messages. A result that could not be written must not look like
+success."""
 
 from __future__ import annotations
 
@@ -13,19 +14,20 @@ from npudoctor.core.messages import _, strerror
 from npudoctor.core.redact.redact import redact
 from npudoctor.render.printable import printable
 
-WRITING = 30.0  # seconds that a file may take; the deadline of a run, by default
-_result = 1  # the descriptor of the result
-_emitted = False  # whether a result was written, whole
-_closed = False  # whether it was closed before we started
+WRITING = 30.0  # seconds to write a file; the default deadline of a run
+_result = 1  # the descriptor to which the result goes
+_emitted = False  # whether a result was written completely
+_closed = False  # whether standard output was closed when npudoctor started
 
 
-class Lost(Exception):
-    """The result could not be written; the text says why."""
+class OutputLost(Exception):
+    """The result could not be written; str() is the reason, one line for people."""
 
 
 def fill_closed_streams() -> None:
-    """Fill closed standard descriptors, so that no file we open becomes one of them."""
+    """Open /dev/null at closed standard descriptors, so that no other file gets one of their numbers."""
     global _closed
+    # In this order: open() returns the lowest free number, which is then the closed one.
     for number in (0, 1, 2):
         try:
             os.fstat(number)
@@ -33,105 +35,112 @@ def fill_closed_streams() -> None:
             open_null()
             _closed = _closed or number == 1
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # Python's for one that was closed
+        if getattr(sys, name) is None:  # Python sets None for a stream that was closed at its start
             setattr(sys, name, os.fdopen(open_null(), mode, encoding="utf-8", errors="backslashreplace"))
 
 
 def redirect_stdout() -> None:
-    """From now on descriptor 1 is standard error: whatever a check prints, the result stays clean.
+    """Make descriptor 1 standard error, so that nothing a check prints gets into the result.
 
-    It stays so until the process ends, since a check that was left behind may print at any time.
+    It is never undone: an abandoned check may print at any time.
     """
     global _result
     if _result == 1:
         _flush()
         _result = os.dup(1)
+        # At the descriptor and not only sys.stdout: programs and C libraries that a check starts write there,
+        # too.
         os.dup2(2, 1)
 
 
 def emit(text: str, encoding: str = "utf-8", errors: str = "backslashreplace") -> None:
-    """Write the result, whole; Lost when that fails."""
+    """Write the result completely; raises OutputLost when that fails."""
     global _emitted
     _flush()
     if _closed:
-        raise Lost(_("standard output is closed"))
+        raise OutputLost(_("standard output is closed"))
     try:
         _write(_result, text.encode(encoding, errors))
         _emitted = True
     except OSError as error:
-        raise Lost(strerror(error.errno)) from error
+        raise OutputLost(strerror(error.errno)) from error
 
 
 def was_emitted() -> bool:
-    """Whether the result was written, whole."""
+    """Whether the result was written completely."""
     return _emitted
 
 
 def terminal_encoding() -> str:
-    """The encoding of text for people: that of their terminal."""
+    """The encoding of text for people: that of standard output."""
     return getattr(sys.stdout, "encoding", None) or "utf-8"
 
 
 def is_terminal() -> bool:
-    """Whether a person looks at the result as it comes."""
+    """Whether the result goes to a terminal."""
     return os.isatty(_result)
 
 
 def result_descriptor() -> int:
-    """Where the result goes."""
+    """The descriptor to which the result goes."""
     return _result
 
 
 def shows_symbols(variables: Mapping[str, str]) -> bool:
-    """Whether the terminal's locale has more than ASCII. In the C locale Python says UTF-8 all the same, and
-    sets LC_CTYPE itself."""
+    """Whether the terminal can show more than ASCII, by its locale.
+
+    In the C locale Python reports UTF-8 and sets LC_CTYPE=C.UTF-8 itself (PEP 538), which does not count.
+    """
     kind = variables.get("LC_CTYPE", "")
     locale = variables.get("LC_ALL") or (kind if kind != "C.UTF-8" else "") or variables.get("LANG", "")
     return all("utf8" in name.lower().replace("-", "") for name in (locale, terminal_encoding()))
 
 
 def complain(line: str) -> None:
-    """Say one line on standard error; when that is closed or full there is nobody left to tell."""
+    """Print one line on standard error; an error there is ignored, as it cannot be reported anywhere."""
     write_stderr(f"npudoctor: {printable(redact(line))}\n")
 
 
 def write_stderr(text: str) -> None:
-    """Write a text for people on standard error, as far as that takes it."""
+    """Write text on standard error, as far as possible; the status line is removed first."""
     encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
-    drawn = sys.modules.get("npudoctor.cli.terminal.status_line")
-    if drawn is not None:
-        drawn.LINE.clear()
+    status_line = sys.modules.get("npudoctor.cli.terminal.status_line")
+    if status_line is not None:
+        status_line.LINE.clear()
     with contextlib.suppress(OSError):
         _write(2, text.encode(encoding, "backslashreplace"))
 
 
 def save(path: str, text: str, errors: str = "backslashreplace", mode: int = 0o644) -> None:
-    """Replace a file as a whole, or leave it as it was; write to a pipe or device. Lost when that fails.
+    """Replace a file atomically, or write to a pipe or device; raises OutputLost when that fails.
 
-    `mode`: of a file that is put there.
+    `mode`: the permissions of a new file.
     """
     from npudoctor.core import way
 
     content = text.encode("utf-8", errors)
-    own = path.rpartition("/proc/self/fd/")[2]
+    descriptor = path.rpartition("/proc/self/fd/")[2]
     try:
-        if own.isdigit():
-            _write(int(own), content)
+        if descriptor.isdigit():
+            _write(int(descriptor), content)
         else:
             write_in_child(lambda: _save(path, content, mode), path)
     except OSError as error:
-        raise Lost(f"{path}: {way.why(error)}") from error
+        raise OutputLost(f"{path}: {way.why(error)}") from error
 
 
 def write_in_child(work: Callable[[], None], path: str) -> None:
-    """Write something in a child process: on a file system that is frozen, or whose server is gone, a write
-    never returns. OSError from the work; Lost when it does not end."""
+    """Run `work`, which writes to `path`, in a child: on a frozen file system or a dead mount it never
+    returns.
+
+    Raises the OSError of the work, and OutputLost when it does not end within WRITING seconds.
+    """
     from npudoctor.core.forked import Late, ask
 
     try:
         ask(work, WRITING)
     except Late as late:
-        raise Lost(
+        raise OutputLost(
             _("{path}: its file system accepts no data within {seconds:g} s", path=path, seconds=WRITING)
         ) from late
 
@@ -150,11 +159,11 @@ def _save(path: str, content: bytes, mode: int) -> None:
 
 
 def discard_output() -> None:
-    """Point the standard streams nowhere: what is still buffered must not fail again at the end."""
-    with contextlib.suppress(OSError):  # no number is left for it: then nothing can be written either
-        nothing = open_null()
-        os.dup2(nothing, 1)
-        os.close(nothing)
+    """Point standard output to /dev/null: Python flushes its buffer at exit, which would fail again."""
+    with contextlib.suppress(OSError):  # no descriptor is left (ulimit -n)
+        null = open_null()
+        os.dup2(null, 1)
+        os.close(null)
 
 
 def _flush() -> None:
@@ -162,7 +171,7 @@ def _flush() -> None:
         try:
             sys.stdout.flush()
         except OSError as error:
-            raise Lost(strerror(error.errno)) from error
+            raise OutputLost(strerror(error.errno)) from error
 
 
 def _write(descriptor: int, content: bytes) -> None:
@@ -170,5 +179,5 @@ def _write(descriptor: int, content: bytes) -> None:
     while view:
         try:
             view = view[os.write(descriptor, view) :]
-        except BlockingIOError:  # somebody made the pipe non-blocking
+        except BlockingIOError:  # another process that shares the pipe made it non-blocking
             wait_until_ready(descriptor, to_write=True)

@@ -1,4 +1,4 @@
-"""What typer and our own code refuse, as an exit status and one clear line."""
+"""Turns exceptions of typer and of npudoctor into an exit code and one line for people."""
 
 from __future__ import annotations
 
@@ -13,33 +13,34 @@ from npudoctor.core.optional import MissingExtra
 from npudoctor.core.redact.redact import redact_lines
 
 
-def refusal(error: Exception) -> tuple[int, Optional[str]]:
-    """The exit status of an ending that is an exception, and the line that says why."""
+def explain_refusal(error: Exception) -> tuple[int, Optional[str]]:
+    """The exit code for an exception that ended a command, and the line to print (None: nothing)."""
     if isinstance(error, (UsageError, MissingExtra)):
         return 64, str(error)
-    typer = sys.modules.get("typer")  # what was not loaded has raised nothing
+    typer = sys.modules.get("typer")  # when it was not imported, it raised nothing
     if typer is not None:
         if isinstance(error, typer.Exit):
             return error.exit_code, None
         if isinstance(error, typer.Abort):
+            # 128 + SIGINT, as a shell reports Ctrl-C.
             return 130, None
         if is_usage_error(error):
-            return 64, _usage(error)
+            return 64, _usage_line(error)
     if is_out_of_memory(error):
         return 70, _("out of memory: the limit (ulimit -v, or the container) is too low")
-    import traceback  # of bugs alone: it loads a parser of Python
+    import traceback  # imported for bugs only: it imports linecache and tokenize
 
-    # Its lines may hold what was read from a file or a command line.
+    # Redacted: a message may contain text that was read from a file or a command line.
     lines = traceback.format_exception(type(error), error, error.__traceback__)
     output.write_stderr("".join(redact_lines(lines)))
     return 70, _("this is a bug in npudoctor: {error}", error=f"{type(error).__name__}: {error}")
 
 
-def _usage(error: Any) -> str:
+def _usage_line(error: Any) -> str:
     option = getattr(error, "option_name", None)
     if option is None:
         return " ".join(str(error.format_message()).split())
-    # The options of the command being parsed, and whether each is a flag.
+    # By option of the command that was parsed, whether it is a flag.
     options = {
         name: bool(getattr(parameter, "is_flag", False) or getattr(parameter, "count", False))
         for parameter in (error.ctx.command.get_params(error.ctx) if error.ctx else ())

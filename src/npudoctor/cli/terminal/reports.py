@@ -1,4 +1,4 @@
-"""Brings what a command found to where it was asked for, as text or as JSON."""
+"""Writes the result of a command as text or as JSON, to standard output or to a file."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 COLORS = ("auto", "always", "never")
 _FORCING = ("CLICOLOR_FORCE", "FORCE_COLOR")
-_color = "auto"  # what --color says
+_color = "auto"  # the value of --color
 
 
 def deliver(
     format: str, document: Callable[[], object], text: Callable[[], str], target: Optional[str] = None
 ) -> None:
-    """Write the JSON document or the text, whichever is asked for; to standard output, or whole to a file."""
+    """Write the JSON document or the text, by `format`; to standard output, or atomically to a file."""
     if format == "json":
         from npudoctor.render.json_text import json_text
 
-        _put(json_text(document()), "utf-8", target)
+        _write_output(json_text(document()), "utf-8", target)
     else:
-        _put(text(), output.terminal_encoding(), target)
+        _write_output(text(), output.terminal_encoding(), target)
 
 
 def deliver_report(
@@ -46,17 +46,17 @@ def deliver_report(
     if format == "json":
         from npudoctor.render.report_json import report_json
 
-        _put(report_json(report), "utf-8", target)
+        _write_output(report_json(report), "utf-8", target)
         return
     from npudoctor.render.text import report_text
 
     text = report_text(
         report, verbose=verbose, quiet=quiet, style=style_for(target), notes=notes, subjects=subjects
     )
-    _put(text, output.terminal_encoding(), target)
+    _write_output(text, output.terminal_encoding(), target)
 
 
-def _put(content: str, encoding: str, target: Optional[str]) -> None:
+def _write_output(content: str, encoding: str, target: Optional[str]) -> None:
     if target is None:
         output.emit(content, encoding)
     else:
@@ -64,12 +64,12 @@ def _put(content: str, encoding: str, target: Optional[str]) -> None:
 
 
 def style_for(target: Optional[str]) -> Style:
-    """How a result looks at its place, a file or standard output, and how wide its lines may be."""
+    """The style for a result at its place (a file, None: standard output); sets the width of its lines."""
     return style_at(None if target is not None else output.result_descriptor())
 
 
 def choose_color(value: str) -> None:
-    """Heed --color from now on; UsageError for what is no choice."""
+    """Set --color; raises UsageError for an invalid value."""
     global _color
     if value not in COLORS:
         from npudoctor.cli.config import UsageError, not_one_of
@@ -79,20 +79,20 @@ def choose_color(value: str) -> None:
 
 
 def color_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """What decides about colour in these variables and on our command line, for another npudoctor."""
-    chosen = {
+    """The variables that decide about color, with the effect of our own --color, for another npudoctor."""
+    color_settings = {
         name: variables[name] for name in (*_FORCING, "NO_COLOR", "CLICOLOR", "TERM") if name in variables
     }
     if _color == "always":
-        chosen = {**chosen, "NO_COLOR": "", "CLICOLOR_FORCE": "1"}
+        color_settings = {**color_settings, "NO_COLOR": "", "CLICOLOR_FORCE": "1"}
     elif _color == "never":
-        chosen = {**chosen, "NO_COLOR": "1"}
-    return chosen
+        color_settings = {**color_settings, "NO_COLOR": "1"}
+    return color_settings
 
 
 def wants_color(variables: Mapping[str, str], terminal: bool) -> bool:
-    """Whether words are coloured: as --color says, else NO_COLOR wins (no-color.org), then what forces it,
-    then a terminal that can show it."""
+    """Whether to use color: by --color, else NO_COLOR (no-color.org), then CLICOLOR_FORCE and FORCE_COLOR,
+    then whether this is a terminal that supports it."""
     if _color != "auto":
         return _color == "always"
     if variables.get("NO_COLOR"):
@@ -103,21 +103,25 @@ def wants_color(variables: Mapping[str, str], terminal: bool) -> bool:
 
 
 def style_at(descriptor: Optional[int]) -> Style:
-    """The same for what is written to a descriptor; None for a file."""
+    """The style for output to a descriptor, None for a file; sets the width of the lines."""
     from npudoctor.render.columns import WIDTH, set_room
     from npudoctor.render.style import PLAIN, Style
 
-    shown = descriptor is not None and os.isatty(descriptor)
+    is_terminal = descriptor is not None and os.isatty(descriptor)
     columns = os.environ.get("COLUMNS", "")
+    # isascii: isdigit() accepts digits of other scripts, too. Five digits would be no terminal.
     if columns.isascii() and columns.isdigit() and 0 < len(columns) < 5 and int(columns):
         set_room(int(columns))
     else:
         size = None
+        # Some terminals have no size, as a serial console: WIDTH then.
         with contextlib.suppress(OSError):
-            size = os.get_terminal_size(descriptor).columns if shown and descriptor is not None else None
+            size = (
+                os.get_terminal_size(descriptor).columns if is_terminal and descriptor is not None else None
+            )
         set_room(size or WIDTH)
-    if descriptor is None and _color != "always":  # no variable was meant for a file
+    if descriptor is None and _color != "always":  # FORCE_COLOR is meant for a pipe, not for a saved file
         return PLAIN
-    if not wants_color(os.environ, shown):
+    if not wants_color(os.environ, is_terminal):
         return PLAIN
     return Style(True, output.shows_symbols(os.environ))

@@ -1,4 +1,4 @@
-"""One line on a terminal's standard error that says what goes on; nobody else sees anything of it."""
+"""A status line on standard error, when that is a terminal."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ import threading
 from npudoctor.render.columns import width
 from npudoctor.render.printable import printable
 
+# Back to the first column, then erase to the end of the line (ECMA-48 EL).
 _CLEAR = "\r\x1b[K"
 
 
 class StatusLine:
-    """Drawn anew in place, and taken away before anything else is written there."""
+    """A line that is redrawn in place, and removed before anything else is written."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._drawn = False
 
     def draw(self, text: str) -> None:
-        """Show this text, as much of it as fits."""
+        """Show a text, shortened to the width of the terminal."""
         text = printable(text)
         try:
+            # One column less: a character in the last one makes some terminals wrap. 0 columns: a terminal
+            # without a size.
             room = (os.get_terminal_size(2).columns or 80) - 1
         except OSError:
             room = 79
@@ -33,7 +36,7 @@ class StatusLine:
             self._drawn = self._write(_CLEAR + text)
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         with self._lock:
             if self._drawn:
                 self._write(_CLEAR)
@@ -51,10 +54,10 @@ LINE = StatusLine()
 
 
 def can_show() -> bool:
-    """Whether standard error is a terminal that can rewrite a line, and that is ours to write to now."""
+    """Whether standard error is a terminal that can redraw a line, with this process in the foreground."""
     if not os.isatty(2) or (os.environ.get("TERM") or "dumb") == "dumb":
         return False
     try:
-        return os.tcgetpgrp(2) == os.getpgrp()  # in the background it would spoil what others write
-    except OSError:  # it controls no process of ours
+        return os.tcgetpgrp(2) == os.getpgrp()  # in the background it would disturb the foreground program
+    except OSError:  # ENOTTY: it is not the controlling terminal, so that there is no background
         return True

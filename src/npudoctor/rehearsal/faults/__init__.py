@@ -1,4 +1,4 @@
-"""The faults that can be rehearsed; each module here adds its own to the list."""
+"""The faults that can be rehearsed; importing a module of this package adds its faults to FAULTS."""
 
 from npudoctor.rehearsal.fault import FAULTS
 from npudoctor.rehearsal.faults import accelerators, environment, leftovers, network, system, tuning

@@ -1,9 +1,9 @@
-"""NPUs and GPUs: none of them is real here, their nodes, cards and tools are made up."""
+"""Faults of NPUs and GPUs: device nodes, PCI cards and tools are simulated."""
 
 from __future__ import annotations
 
 from npudoctor.core.messages import _
-from npudoctor.rehearsal.fault import TYPED, fault
+from npudoctor.rehearsal.fault import TYPED, register_fault
 from npudoctor.rehearsal.stage import Stage
 
 _EDGE = "+----------------------+---------------+----------------------------------------------------+"
@@ -24,8 +24,8 @@ _PROCESSES = f"""\
 """
 
 
-def screen(*healths: str) -> str:
-    """What npu-smi prints of chips with these states."""
+def npu_smi_screen(*healths: str) -> str:
+    """The output of `npu-smi info` for chips with these health states."""
     line = _EDGE.replace("-", "=") + "\n"
     chips = [
         _CHIP.format(number=number, health=health, bus=number + 0x61) for number, health in enumerate(healths)
@@ -34,47 +34,47 @@ def screen(*healths: str) -> str:
     return line.join([_HEAD, *chips, _PROCESSES, none, ""]).rstrip("\n")
 
 
-@fault(
+@register_fault(
     "no-npu",
     "accelerator.missing",
     _("the node has no NPU, and the job needs one"),
     options=("--expect", "npu"),
 )
-def _none(stage: Stage) -> None:
+def _leave_out_npus(stage: Stage) -> None:
     pass
 
 
-@fault("npu-alarm", "npu-health.alarm", _("npu-smi reports an alarm for one NPU"), real=False)
-def _alarm(stage: Stage) -> None:
-    stage.npus()
-    stage.program("npu-smi", screen("OK", "Alarm"))
+@register_fault("npu-alarm", "npu-health.alarm", _("npu-smi reports an alarm for one NPU"), real=False)
+def _raise_alarm(stage: Stage) -> None:
+    stage.add_npus()
+    stage.add_program("npu-smi", npu_smi_screen("OK", "Alarm"))
 
 
-@fault("npu-dropped-out", "npu-tool.fewer-devices", _("an NPU has dropped out"), real=False)
+@register_fault("npu-dropped-out", "npu-tool.fewer-devices", _("an NPU has dropped out"), real=False)
 def _drop_card(stage: Stage) -> None:
-    stage.npus()
-    stage.program("npu-smi", screen("OK"))
+    stage.add_npus()
+    stage.add_program("npu-smi", npu_smi_screen("OK"))
 
 
-@fault("no-driver-manager", "device-nodes.missing", _("/dev/davinci_manager is missing"), real=False)
-def _manager(stage: Stage) -> None:
-    stage.npus()
+@register_fault("no-driver-manager", "device-nodes.missing", _("/dev/davinci_manager is missing"), real=False)
+def _remove_manager(stage: Stage) -> None:
+    stage.add_npus()
     stage.remove_device("davinci_manager")
 
 
-@fault(
+@register_fault(
     "visible-devices",
     "device-visibility.no-such-device",
     _("the list of visible NPUs contains one that does not exist"),
     remedy=TYPED,
     real=False,
 )
-def _visible(stage: Stage) -> None:
-    stage.npus()
+def _list_absent_npu(stage: Stage) -> None:
+    stage.add_npus()
     stage.variables["ASCEND_RT_VISIBLE_DEVICES"] = "0,1,7"
 
 
-@fault(
+@register_fault(
     "repeated-gpu",
     "gpu-visibility.repeated",
     _("CUDA_VISIBLE_DEVICES lists a GPU twice"),
@@ -82,25 +82,25 @@ def _visible(stage: Stage) -> None:
     real=False,
 )
 def _repeat_gpu(stage: Stage) -> None:
-    stage.gpus()
+    stage.add_gpus()
     stage.variables["CUDA_VISIBLE_DEVICES"] = "0,0"
 
 
-@fault(
+@register_fault(
     "bad-nccl-value",
     "nccl-env.bad-value",
     _("NCCL does not recognize the value of a variable"),
     remedy=TYPED,
     real=False,
 )
-def _nccl(stage: Stage) -> None:
-    stage.gpus()
-    stage.package("torch", "2.5.1")
+def _set_bad_nccl_value(stage: Stage) -> None:
+    stage.add_gpus()
+    stage.add_package("torch", "2.5.1")
     stage.variables["NCCL_DEBUG"] = "LOUD"
 
 
-@fault("no-gpu-node", "gpu-nodes.missing", _("a container has no /dev/nvidiactl"), real=False)
-def _control(stage: Stage) -> None:
+@register_fault("no-gpu-node", "gpu-nodes.missing", _("a container has no /dev/nvidiactl"), real=False)
+def _remove_control_node(stage: Stage) -> None:
     stage.write("/.dockerenv", "")
-    stage.gpus()
+    stage.add_gpus()
     stage.remove_device("nvidiactl")

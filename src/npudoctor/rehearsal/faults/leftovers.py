@@ -1,4 +1,4 @@
-"""What ended jobs leave: segments, sockets, files, locks."""
+"""Faults that ended jobs leave behind: segments, sockets, files, locks."""
 
 from __future__ import annotations
 
@@ -9,35 +9,37 @@ import time
 
 from npudoctor.core.messages import _
 from npudoctor.rehearsal import kernel
-from npudoctor.rehearsal.fault import FIX, fault
+from npudoctor.rehearsal.fault import FIX, register_fault
 from npudoctor.rehearsal.stage import NAME, Stage
 
 GIB = 1 << 30
-PORT = 50052
+PORT = 50052  # the default of MindSpore's cache_admin
 HOUR = 3600.0
 
 
-@fault(
+@register_fault(
     "dead-cache-server",
     "cache-server.orphan-segment",
     _("a MindSpore cache server was killed: its shared memory segment and socket remain"),
     remedy=FIX,
+    # A younger socket may belong to a server that is starting: proof.snapshot.YOUNG, 10 seconds.
     seconds=11.0,
 )
-def _cache_server(stage: Stage) -> None:
+def _leave_cache_server(stage: Stage) -> None:
     folder = "/tmp/mindspore"
     os.makedirs(f"{folder}/cache/log", 0o700)
     os.chmod(folder, 0o700)
-    stage.leave_behind(lambda: _serve(f"{folder}/cache_server_p{PORT}", f"{folder}/cache/log"))
+    stage.leave_behind(lambda: _start_cache_server(f"{folder}/cache_server_p{PORT}", f"{folder}/cache/log"))
 
 
-def _serve(path: str, logs: str) -> None:
-    """What the server does when it starts: the socket, the segment, the log that proves both."""
+def _start_cache_server(path: str, logs: str) -> None:
+    """Do what the cache server does at its start: make the socket, the segment, and the log that names
+    both."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(f"//{path}")
     os.chmod(path, 0o600)
     listener.listen(8)
-    key = kernel.key_of(path)
+    key = kernel.ftok_key(path)
     kernel.make_segment(key, 4 * GIB)
     pid, now = os.getpid(), time.strftime("%Y-%m-%d-%H:%M:%S")
     banner = (
@@ -52,25 +54,25 @@ def _serve(path: str, logs: str) -> None:
     with open(f"{logs}/{name}", "w", encoding="ascii") as file:
         file.write(text)
     os.chmod(file.name, 0o640)
-    globals()["_kept"] = listener  # open until it is killed
+    globals()["_kept"] = listener  # keeps it open until the process is killed
 
 
-@fault(
+@register_fault(
     "dead-extension-build",
     "temp-files.stale-lock",
     _("a PyTorch extension build died and left its lock: every later process waits for it"),
     remedy=FIX,
 )
-def _extension(stage: Stage) -> None:
+def _leave_build_lock(stage: Stage) -> None:
     lock = f"{stage.home}/.cache/torch_extensions/py311_cu121/fused_adam/lock"
     stage.write(lock, "")
-    stage.older(lock, 3 * HOUR)
+    stage.make_older(lock, 3 * HOUR)
 
 
-@fault(
+@register_fault(
     "unattached-segment",
     "shared-memory.unattached",
     _("a program ended and left a System V shared memory segment"),
 )
-def _segment(stage: Stage) -> None:
+def _leave_segment(stage: Stage) -> None:
     stage.leave_behind(lambda: kernel.make_segment(0x51C4, 64 << 20))

@@ -1,1 +1,1 @@
-"""Reports of many nodes: who is ready, what is wrong where, what differs between them."""
+"""Renders the merged reports of many nodes: which are ready, what is wrong where, what differs."""

@@ -1,4 +1,4 @@
-"""A fleet as npudoctor.fleet/1."""
+"""Renders merged reports as npudoctor.fleet/1."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 from npudoctor import __version__
 from npudoctor.fleet.merge import SILENT, STATES, Fleet
-from npudoctor.fleet.nodes import fold
+from npudoctor.fleet.nodes import fold_nodes
 from npudoctor.fleet.skew import Deviation
-from npudoctor.render.fleet.text import one_line
+from npudoctor.render.fleet.text import fleet_line
 
 SCHEMA = "npudoctor.fleet/1"
 
@@ -17,9 +17,9 @@ SCHEMA = "npudoctor.fleet/1"
 def fleet_object(
     fleet: Fleet, started: str, seconds: float, reports: Iterable[object] = (), engine: str = "report"
 ) -> dict[str, Any]:
-    """The document. `reports`: those of the nodes, as they came but without secrets.
+    """The npudoctor.fleet/1 document as plain data. `reports`: the redacted reports of the nodes.
 
-    `engine`: what brought them, ssh or slurm, or report for files.
+    `engine`: ssh or slurm, or "report" for reports that were read from files.
     """
     errors: list[dict[str, Any]] = [
         {"node": failure.node, "source": failure.source, "error": failure.error} for failure in fleet.failures
@@ -43,7 +43,7 @@ def fleet_object(
         "exit_code": fleet.exit_code,
         "changed": False,
         "failed": fleet.exit_code != 0,
-        "msg": one_line(fleet),
+        "msg": fleet_line(fleet),
         "counts": {
             "nodes": len(fleet.nodes),
             **{state: len(fleet.names(state)) for state in STATES},
@@ -52,14 +52,14 @@ def fleet_object(
             "unreadable": len(fleet.failures),
             "superseded": sum(fleet.superseded.values()),
         },
-        "nodes": {state: fold(fleet.names(state)) for state in STATES},
+        "nodes": {state: fold_nodes(fleet.names(state)) for state in STATES},
         "findings": [
             {
                 "code": finding.code,
                 "severity": finding.severity,
                 "message": finding.message,
                 "messages": finding.variants,
-                "nodes": fold(finding.nodes),
+                "nodes": fold_nodes(finding.nodes),
                 "action": finding.action,
                 "fix": finding.fix,
                 "fixes": finding.fixes,
@@ -70,15 +70,17 @@ def fleet_object(
         "skew": [
             {
                 "fact": skew.fact,
-                "majority": _deviation(skew.majority),
-                "others": [_deviation(other) for other in skew.others],
+                "majority": _deviation_object(skew.majority),
+                "others": [_deviation_object(other) for other in skew.deviations],
             }
             for skew in fleet.skew
         ],
-        "uncompared": [{"nodes": fold(gap.nodes), "facts": list(gap.facts)} for gap in fleet.uncompared],
+        "uncompared": [
+            {"nodes": fold_nodes(gap.nodes), "facts": list(gap.facts)} for gap in fleet.uncompared
+        ],
         "reports": [*reports, *errors],
     }
 
 
-def _deviation(deviation: Deviation) -> dict[str, Any]:
-    return {"value": deviation.value, "nodes": fold(deviation.nodes)}
+def _deviation_object(deviation: Deviation) -> dict[str, Any]:
+    return {"value": deviation.value, "nodes": fold_nodes(deviation.nodes)}

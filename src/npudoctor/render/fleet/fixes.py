@@ -1,4 +1,4 @@
-"""What `fleet fix` plans and did: for people, and as npudoctor.fleet-fix/1."""
+"""Renders the plan and the result of `fleet fix`: as text, and as npudoctor.fleet-fix/1."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from npudoctor import __version__
 from npudoctor.core.messages import _, ngettext
 from npudoctor.fixing.outcome import ActionStatus
 from npudoctor.fleet.fixes import FleetAction, FleetFix
-from npudoctor.fleet.nodes import fold
+from npudoctor.fleet.nodes import fold_nodes
 from npudoctor.render.columns import paragraph
 from npudoctor.render.fix import DEEPER, INDENT, status_words
 from npudoctor.render.printable import printable
@@ -18,28 +18,28 @@ SCHEMA = "npudoctor.fleet-fix/1"
 
 
 def fleet_fix_text(fleet: FleetFix) -> str:
-    """Each action with its nodes and the lines that run there, who gave no answer, and the one line."""
+    """Each action with its nodes and the lines that run there, nodes without an answer, and the summary."""
     lines = [line for action in fleet.actions for line in _action_lines(action)]
     reasons: dict[str, list[str]] = {}
     doubts: dict[str, list[str]] = {}
     for node in fleet.nodes:
         if node.error is not None:
             reasons.setdefault(node.error, []).append(node.node)
-        elif node.open:
+        elif node.is_undetermined:
             doubts.setdefault(node.msg or _("no reason given"), []).append(node.node)
     for text, groups in (
         (_("could not check everything on {nodes}: {why}"), doubts),
         (_("no answer from {nodes}: {why}"), reasons),
     ):
         for why, names in sorted(groups.items(), key=lambda item: -len(item[1])):
-            lines += paragraph(text.format(nodes=fold(names), why=why), INDENT, DEEPER)
-    return "\n".join([*lines, one_line(fleet)]) + "\n"
+            lines += paragraph(text.format(nodes=fold_nodes(names), why=why), INDENT, DEEPER)
+    return "\n".join([*lines, fleet_fix_line(fleet)]) + "\n"
 
 
 def _action_lines(action: FleetAction) -> Iterator[str]:
     word = status_words()[ActionStatus(action.status)]
     count = ngettext("{n} node", "{n} nodes", len(action.nodes), n=len(action.nodes))
-    yield from paragraph(f"{word}: {action.code}: {fold(action.nodes)} ({count})", INDENT, DEEPER)
+    yield from paragraph(f"{word}: {action.code}: {fold_nodes(action.nodes)} ({count})", INDENT, DEEPER)
     yield from paragraph(action.message, DEEPER, DEEPER)
     if action.items > 1:
         yield DEEPER + _("({n} of these; this is the first)", n=action.items)
@@ -47,21 +47,21 @@ def _action_lines(action: FleetAction) -> Iterator[str]:
         yield from paragraph(_("why: {reason}", reason=action.reason), DEEPER, DEEPER)
     for commands, nodes in action.lines:
         if len(action.lines) > 1:
-            yield from paragraph(f"{fold(nodes)}:", DEEPER, DEEPER)
+            yield from paragraph(f"{fold_nodes(nodes)}:", DEEPER, DEEPER)
         yield from (f"{DEEPER}$ {printable(command)}" for command in commands)
 
 
-def one_line(fleet: FleetFix) -> str:
-    """What became of all nodes, with numbers."""
+def fleet_fix_line(fleet: FleetFix) -> str:
+    """The summary of all nodes with numbers, in one line."""
     silent = sum(node.error is not None for node in fleet.nodes)
-    left = sum(node.exit_code == 1 for node in fleet.nodes)
+    remaining_nodes = sum(node.exit_code == 1 for node in fleet.nodes)
     changed = sum(node.changed for node in fleet.nodes)
-    doubtful = sum(node.open for node in fleet.nodes)
+    doubtful = sum(node.is_undetermined for node in fleet.nodes)
     parts = [ngettext("{n} node", "{n} nodes", len(fleet.nodes), n=len(fleet.nodes))]
     if changed:
         parts.append(_("changed {n}", n=changed))
-    if left:
-        parts.append(_("findings remain on {n}", n=left))
+    if remaining_nodes:
+        parts.append(_("findings remain on {n}", n=remaining_nodes))
     if doubtful:
         parts.append(_("could not check everything on {n}", n=doubtful))
     if silent:
@@ -72,11 +72,11 @@ def one_line(fleet: FleetFix) -> str:
 
 
 def fleet_fix_object(fleet: FleetFix, started: str, seconds: float, engine: str) -> dict[str, Any]:
-    """The document."""
+    """The npudoctor.fleet-fix/1 document as plain data."""
     groups = {
         "done": [node.node for node in fleet.nodes if node.exit_code == 0],
         "left": [node.node for node in fleet.nodes if node.exit_code == 1],
-        "undetermined": [node.node for node in fleet.nodes if node.open],
+        "undetermined": [node.node for node in fleet.nodes if node.is_undetermined],
         "silent": [node.node for node in fleet.nodes if node.error is not None],
     }
     return {
@@ -89,9 +89,9 @@ def fleet_fix_object(fleet: FleetFix, started: str, seconds: float, engine: str)
         "changed": fleet.has_any("changed"),
         "would_change": fleet.has_any("would_change"),
         "failed": fleet.has_any("failed"),
-        "msg": one_line(fleet),
-        "nodes": {name: fold(names) for name, names in groups.items()},
-        "actions": [_object(action) for action in fleet.actions],
+        "msg": fleet_fix_line(fleet),
+        "nodes": {name: fold_nodes(names) for name, names in groups.items()},
+        "actions": [_action_object(action) for action in fleet.actions],
         "reports": [
             {"node": node.node, "error": node.error}
             if node.document is None
@@ -101,7 +101,7 @@ def fleet_fix_object(fleet: FleetFix, started: str, seconds: float, engine: str)
     }
 
 
-def _object(action: FleetAction) -> dict[str, Any]:
+def _action_object(action: FleetAction) -> dict[str, Any]:
     return {
         "check": action.check,
         "code": action.code,
@@ -109,6 +109,8 @@ def _object(action: FleetAction) -> dict[str, Any]:
         "message": action.message,
         "reason": action.reason,
         "items": action.items,
-        "nodes": fold(action.nodes),
-        "lines": [{"commands": list(commands), "nodes": fold(nodes)} for commands, nodes in action.lines],
+        "nodes": fold_nodes(action.nodes),
+        "lines": [
+            {"commands": list(commands), "nodes": fold_nodes(nodes)} for commands, nodes in action.lines
+        ],
     }

@@ -1,7 +1,7 @@
-"""A fleet as one page that needs nothing else: no network, no font, no program of others.
+"""Renders merged reports as one self-contained HTML page: no network, no fonts, no libraries.
 
-Everything that a report says is escaped, and the page forbids itself to load anything. Without scripts it is
-whole: the script only filters. Nodes that are alike share one row of the map.
+All text from reports is escaped, and the page's policy forbids loading anything. Without scripts the page is
+complete: the script only filters. Nodes with equal rows share one row of the map.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from html import escape
 from npudoctor import __version__
 from npudoctor.core.messages import _, language
 from npudoctor.fleet.merge import NOT_READY, READY, SILENT, STATES, UNDETERMINED, Fleet, FleetFinding
-from npudoctor.fleet.nodes import fold
+from npudoctor.fleet.nodes import fold_nodes
 from npudoctor.fleet.skew import Deviation
 from npudoctor.render.fleet.page import SCRIPT, STYLE
-from npudoctor.render.fleet.text import fix_title, next_lines, one_line, reasons, value_text
+from npudoctor.render.fleet.text import fix_title, fleet_line, next_lines, undecided_by_reason, value_text
 from npudoctor.render.printable import printable
 
 _CELLS = {
@@ -27,57 +27,58 @@ _CELLS = {
         for status, sign in (("unknown", "?"), ("timeout", "?"), ("crashed", "?"), ("broken", "?"))
     },
 }
-SHORT = 90  # characters of a node set, about three lines
+SHORT = 90  # characters of a node set that is shown without a scroll box, about three lines
 _ILL_FIRST = (NOT_READY, UNDETERMINED, SILENT, READY)
 
 
 def fleet_html(fleet: Fleet, made: str = "") -> str:
-    """The page; `made`: when, as a person reads it."""
+    """The page; `made`: when it was made, as text."""
     return "".join(
         (
-            *_head(fleet, made),
-            *_findings(fleet),
-            *_skew(fleet),
-            *_map(fleet),
-            *_open(fleet),
+            *_head_section(fleet, made),
+            *_findings_section(fleet),
+            *_skew_section(fleet),
+            *_map_section(fleet),
+            *_undecided_section(fleet),
             f"<script>{SCRIPT}</script></body></html>\n",
         )
     )
 
 
-def _text(text: str) -> str:
+def _html(text: str) -> str:
     return escape(printable(text))
 
 
-def _nodes(names: Iterable[str]) -> str:
-    """A set; a long one scrolls in its box, which the keyboard then must reach."""
-    text = _text(fold(names))
+def _set(names: Iterable[str]) -> str:
+    """A node set; a long one scrolls in a box, which gets a tabindex so that the keyboard can reach it."""
+    text = _html(fold_nodes(names))
     if len(text) <= SHORT:
         return f'<div class="nodes">{text}</div>'
     return f'<div class="nodes many" tabindex="0">{text.replace(",", ",<wbr>")}</div>'
 
 
-def _head(fleet: Fleet, made: str) -> Iterator[str]:
-    title = _text(one_line(fleet))
+def _head_section(fleet: Fleet, made: str) -> Iterator[str]:
+    title = _html(fleet_line(fleet))
+    # Even if some text were not escaped, the page could load nothing and send nothing.
     policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
     yield f'<!doctype html>\n<html lang="{language()}"><head><meta charset="utf-8">'
     yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
     yield '<meta name="viewport" content="width=device-width">'
     yield f"<title>npudoctor: {title}</title><style>{STYLE}</style></head><body>\n"
     yield f'<h1 class="{fleet.verdict}">{title}</h1>\n'
-    yield f"<p>{_text(_(', ').join(_origin(fleet, made)))}</p>\n"
-    yield f'<div class="bar"><label for="filter">{_text(_("Filter (press /)"))}</label> '
+    yield f"<p>{_html(_(', ').join(_origin_texts(fleet, made)))}</p>\n"
+    yield f'<div class="bar"><label for="filter">{_html(_("Filter (press /)"))}</label> '
     yield '<output id="shown" for="filter"></output><br><input id="filter" type="search"></div>\n'
     yield '<div class="wide whole"><table><tbody>'
     for state, name in _state_names().items():
         nodes = fleet.names(state)
-        yield f'<tr><th class="state {state}" scope="row">{_text(name)}</th>'
-        yield f'<td class="count">{len(nodes)}</td><td>{_nodes(nodes)}</td></tr>'
+        yield f'<tr><th class="state {state}" scope="row">{_html(name)}</th>'
+        yield f'<td class="count">{len(nodes)}</td><td>{_set(nodes)}</td></tr>'
     yield "</tbody></table></div>\n"
 
 
-def _origin(fleet: Fleet, made: str) -> Iterator[str]:
-    """By which version the page was made and when, and when its reports were."""
+def _origin_texts(fleet: Fleet, made: str) -> Iterator[str]:
+    """Yield the version, the time of the page, and the times of its reports."""
     yield f"npudoctor {__version__}"
     if made:
         yield made
@@ -90,61 +91,63 @@ def _state_names() -> dict[str, str]:
     return dict(zip(STATES, (_("ready"), _("not ready"), _("undetermined"), _("silent"))))
 
 
-def _table(title: str, rows: list[str]) -> Iterator[str]:
-    yield f"<section><h2>{_text(title)}</h2>\n"
+def _table_section(title: str, rows: list[str]) -> Iterator[str]:
+    yield f"<section><h2>{_html(title)}</h2>\n"
     if rows:
         yield f'<div class="wide"><table><tbody>\n{"".join(rows)}</tbody></table></div>\n'
     else:
-        yield f"<p>{_text(_('none'))}</p>\n"
+        yield f"<p>{_html(_('none'))}</p>\n"
     yield "</section>\n"
 
 
-def _findings(fleet: Fleet) -> Iterator[str]:
-    """A part of the page, as those beside it: the findings, the worst first, and what to type next."""
+def _findings_section(fleet: Fleet) -> Iterator[str]:
+    """Yield the section of findings, the worst first, and the command to type next."""
     ranked = sorted(fleet.findings, key=lambda finding: (finding.severity == "info", -len(finding.nodes)))
-    yield from _table(_("Findings"), ["".join(_finding(finding)) for finding in ranked])
+    yield from _table_section(_("Findings"), ["".join(_finding_row(finding)) for finding in ranked])
     for line in next_lines(fleet):
-        yield f"<pre>{_text(line)}</pre>\n"
+        yield f"<pre>{_html(line)}</pre>\n"
 
 
-def _finding(finding: FleetFinding) -> Iterator[str]:
-    yield f'<tr data-row="{finding.severity}"><td class="{finding.severity}">{_text(finding.code)}</td>'
-    yield f'<td class="count">{len(finding.nodes)}</td><td>{_nodes(finding.nodes)}</td>'
-    yield f'<td class="told">{_text(finding.message)}'
+def _finding_row(finding: FleetFinding) -> Iterator[str]:
+    yield f'<tr data-row="{finding.severity}"><td class="{finding.severity}">{_html(finding.code)}</td>'
+    yield f'<td class="count">{len(finding.nodes)}</td><td>{_set(finding.nodes)}</td>'
+    yield f'<td class="told">{_html(finding.message)}'
     if finding.variants > 1:
         text = _("({n} different messages; this is the first)", n=finding.variants)
-        yield f"<br><small>{_text(text)}</small>"
+        yield f"<br><small>{_html(text)}</small>"
     if finding.fix:
-        lines = "\n".join(map(_text, finding.fix["commands"]))
-        yield f"<br>{_text(fix_title(finding))}" + (f"<pre>{lines}</pre>" if lines else "")
+        lines = "\n".join(map(_html, finding.fix["commands"]))
+        yield f"<br>{_html(fix_title(finding))}" + (f"<pre>{lines}</pre>" if lines else "")
     yield "</td></tr>\n"
 
 
-def _skew(fleet: Fleet) -> Iterator[str]:
+def _skew_section(fleet: Fleet) -> Iterator[str]:
     rows = []
     for skew in fleet.skew:
-        others = "".join(
-            f'<div class="value">{_value(skew.fact, other)}:</div>{_nodes(other.nodes)}'
-            for other in skew.others
+        deviations = "".join(
+            f'<div class="value">{_value_html(skew.fact, deviation)}:</div>{_set(deviation.nodes)}'
+            for deviation in skew.deviations
         )
-        head = f'<tr data-row="skew"><th scope="row">{_text(skew.fact)}</th>'
-        most = f'<td><div class="value">{_value(skew.fact, skew.majority)}</div></td>'
-        rows.append(f'{head}{most}<td class="count">{len(skew.majority.nodes)}</td><td>{others}</td></tr>\n')
-    yield from _table(_("Skew"), rows)
+        head = f'<tr data-row="skew"><th scope="row">{_html(skew.fact)}</th>'
+        most = f'<td><div class="value">{_value_html(skew.fact, skew.majority)}</div></td>'
+        rows.append(
+            f'{head}{most}<td class="count">{len(skew.majority.nodes)}</td><td>{deviations}</td></tr>\n'
+        )
+    yield from _table_section(_("Skew"), rows)
     if fleet.uncompared:
         rows = [
-            f'<tr data-row="skew"><td>{_nodes(gap.nodes)}</td><td>{_text(", ".join(gap.facts))}</td></tr>\n'
+            f'<tr data-row="skew"><td>{_set(gap.nodes)}</td><td>{_html(", ".join(gap.facts))}</td></tr>\n'
             for gap in fleet.uncompared
         ]
-        yield from _table(_("No value to compare"), rows)
+        yield from _table_section(_("No value to compare"), rows)
 
 
-def _value(fact: str, deviation: Deviation) -> str:
-    return f"<b>{_text(value_text(fact, deviation))}</b>"
+def _value_html(fact: str, deviation: Deviation) -> str:
+    return f"<b>{_html(value_text(fact, deviation))}</b>"
 
 
-def _map(fleet: Fleet) -> Iterator[str]:
-    """Only checks that are not well somewhere have a column. Nodes that are ill come first."""
+def _map_section(fleet: Fleet) -> Iterator[str]:
+    """Yield the map of nodes and checks: only checks with a problem somewhere; failing nodes first."""
     checks = sorted(
         {
             check
@@ -159,33 +162,35 @@ def _map(fleet: Fleet) -> Iterator[str]:
         if node.rows not in cells:
             cells[node.rows] = _cells(checks, node.rows)
         groups.setdefault((node.state, cells[node.rows]), []).append(node.name)
-    yield f"<section><h2>{_text(_('Nodes by checks'))}</h2>\n<p>"
-    yield _text(_("· ok, ! problem, ? could not be determined, blank: does not apply or was not run"))
+    yield f"<section><h2>{_html(_('Nodes by checks'))}</h2>\n<p>"
+    yield _html(_("· ok, ! problem, ? could not be determined, blank: does not apply or was not run"))
     yield '</p>\n<div class="map" tabindex="0"><table><thead>'
-    yield f'<tr><th colspan="3">{_text(_("nodes"))}</th>'
-    yield "".join(f'<th scope="col"><span>{_text(check)}</span></th>' for check in checks)
+    yield f'<tr><th colspan="3">{_html(_("nodes"))}</th>'
+    yield "".join(f'<th scope="col"><span>{_html(check)}</span></th>' for check in checks)
     yield "</tr></thead><tbody>\n"
     names = _state_names()
     for (state, signs), nodes in sorted(groups.items(), key=lambda item: _ILL_FIRST.index(item[0][0])):
-        yield f'<tr data-row="{state}"><th scope="row">{_nodes(nodes)}</th>'
+        yield f'<tr data-row="{state}"><th scope="row">{_set(nodes)}</th>'
         yield f'<td class="count">{len(nodes)}</td>'
-        yield f'<td class="state {state}">{_text(names[state])}</td>{signs}</tr>\n'
+        yield f'<td class="state {state}">{_html(names[state])}</td>{signs}</tr>\n'
     yield "</tbody></table></div></section>\n"
 
 
 def _cells(checks: list[str], rows: tuple[tuple[str, str], ...]) -> str:
-    """Of one kind of rows: thousands of nodes have few. A blank one says that the check does not apply, so a
-    node without a report must not have them."""
+    """The cells for one set of rows, made once for all nodes that share it.
+
+    A blank cell means that the check does not apply, so that a node without a report gets a single cell.
+    """
     if not rows:
-        return f'<td colspan="{len(checks)}">{_text(_("no report"))}</td>' if checks else ""
+        return f'<td colspan="{len(checks)}">{_html(_("no report"))}</td>' if checks else ""
     statuses = dict(rows)
     return "".join(_CELLS[statuses.get(check, "skipped")] for check in checks)
 
 
-def _open(fleet: Fleet) -> Iterator[str]:
-    """Who gave no answer or no verdict, and why."""
+def _undecided_section(fleet: Fleet) -> Iterator[str]:
+    """Yield the section of nodes and files without a verdict, by reason."""
     rows = [
-        f'<tr data-row="open"><td>{_nodes(names)}</td><td class="told">{_text(reason)}</td></tr>\n'
-        for reason, names in reasons(fleet)
+        f'<tr data-row="open"><td>{_set(names)}</td><td class="told">{_html(reason)}</td></tr>\n'
+        for reason, names in undecided_by_reason(fleet)
     ]
-    yield from _table(_("Unreadable, silent, undetermined"), rows)
+    yield from _table_section(_("Unreadable, silent, undetermined"), rows)

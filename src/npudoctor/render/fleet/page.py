@@ -1,4 +1,4 @@
-"""Style and script of the page of a fleet. The script only filters: without it the page is whole."""
+"""Style and script of the HTML page. The script only filters: without it the page is complete."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ input{font:inherit;padding:.3rem;width:100%;max-width:30rem}
 .wide,.map,.many{max-height:none;overflow:visible;content-visibility:visible}
 body{max-width:none;font-size:11px}.nodes,.told,.value{min-width:0;max-width:none}.told{width:50%}tr{break-inside:avoid}}
 """
-# A row stays when each word stands in it, or names a node of a folded set: node17 is in node[1-37], and
-# rack2n5 in rack[1-2]n[1,5]. More than four brackets no node has: as an expression they could take for ever.
+# A row is shown when it contains each word of the filter, or a node set that includes it: node17 is in
+# node[1-37], rack2n5 in rack[1-2]n[1,5]. Sets with more than four brackets are not expanded: real names have
+# fewer, and matching the expression could take exponential time.
 SCRIPT = r"""
 const box = document.getElementById('filter'), count = document.getElementById('shown');
 const rows = [...document.querySelectorAll('[data-row]')];
