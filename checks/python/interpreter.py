@@ -130,7 +130,7 @@ def _does_not_run(host: Host, failed: DoesNotRun) -> Finding:
             python=host.interpreter.path,
             status=failed.status,
         ),
-        evidence=(failed.said,) if failed.said else (),
+        evidence=(failed.last_line,) if failed.last_line else (),
         action=Action.CONFIG,
         echo_of=("virtual-environment.base-missing",),
     )

@@ -110,7 +110,7 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
             levels=[LOG_LEVEL] if is_installed(host, "torch") else [],
         )
     except DoesNotRun as error:
-        yield _cannot_start(error.reason, (f"`{error.said}`",) if error.said else ())
+        yield _cannot_start(error.reason, (f"`{error.last_line}`",) if error.last_line else ())
         return
     yield Facts({"tried": [attempt.what for attempt in trial.attempts]})
     reported: set[str] = set()

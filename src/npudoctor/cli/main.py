@@ -29,7 +29,7 @@ def run(argv: list[str]) -> int:
     status = _exit_status(lambda: _invoke(argv), argv)
     _fail_evaluation(argv, status)
     signals.restore_handlers()
-    if threads.any_left():
+    if threads.has_running_threads():
         exit_now(status)
     return status
 

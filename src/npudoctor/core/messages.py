@@ -52,6 +52,7 @@ def language_of(variables: Mapping[str, str]) -> str:
 def _(message: str, /, **values: object) -> str:
     """The sentence in the language spoken now, its placeholders filled with these values as str.format does.
     Without values it is as it was written, braces too."""
+    # gettext("") is the header of the catalogue.
     text = _catalogue.gettext(message) if _catalogue and message else message
     return text.format(**values) if values else text
 
@@ -68,7 +69,7 @@ def manual(block: str) -> str:
 
 
 def strerror(number: Optional[int]) -> str:
-    """What the system calls an errno ("Permission denied"), in the language spoken now."""
+    """The system's text for an errno ("Permission denied"), in the language spoken now."""
     import os
 
     why = os.strerror(number or 0)

@@ -11,7 +11,9 @@ T = TypeVar("T")
 
 
 class Once(Generic[T]):
-    """Other threads wait while the first one asks, so that a question that hangs does so only once."""
+    """A value that is computed once. Other threads wait while the first one asks, so that a question that
+    hangs does so only once.
+    """
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make

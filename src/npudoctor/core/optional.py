@@ -24,9 +24,9 @@ class MissingExtra(Exception):
 
 
 def load(module: str) -> Any:
-    """A module of an optional package; MissingExtra where it cannot be had.
+    """Import a module of an optional package; MissingExtra where that fails.
 
-    Who can do without it catches that; for everybody else it ends the command as a usage error.
+    A caller that can do without it catches that; for all others it ends the command as a usage error.
     """
     try:
         return import_module(module)
@@ -37,6 +37,8 @@ def load(module: str) -> Any:
 
         package = module.partition(".")[0]
         extra, name = EXTRAS[package], _NAMES.get(package, package)
+        # A package that is there but lacks a dependency of its own raises ModuleNotFoundError, too, with
+        # another name.
         if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == package:
             text = _("this needs {package}, which is not installed; install it: {command}")
             flag = ""

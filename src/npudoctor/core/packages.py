@@ -19,10 +19,11 @@ MOST = 1 << 16  # characters of a .pth file
 
 
 def extend(folders: Iterable[str], counts: Callable[[str], bool]) -> None:
-    """Search these folders, and those that their .pth files name, where `counts` says that they do."""
+    """Add these folders to sys.path, and those that their .pth files name, where `counts` accepts them."""
     for folder in filter(counts, folders):
         if folder not in sys.path:
             sys.path.append(folder)
+        # site.py reads them in this order, too.
         for name in sorted(name for name in os.listdir(folder) if name.endswith(".pth")):
             if counts(f"{folder}/{name}"):
                 _add_lines(folder, name, counts)
@@ -36,6 +37,7 @@ def _add_lines(folder: str, name: str, counts: Callable[[str], bool]) -> None:
         return
     for line in lines:
         if line.startswith(("import ", "import\t")):
+            # setuptools writes __editable__.NAME.pth with "import __editable___NAME_finder; ...".
             if name.startswith(EDITABLE) and line.split()[1].startswith(EDITABLE):
                 _run(line)
         elif line and not line.startswith("#"):

@@ -7,15 +7,16 @@ from collections.abc import Iterable, Sequence
 
 from npudoctor.core.lazy import pattern
 
-MOST = 3  # names that may have been meant
+MOST = 3  # names that are suggested
 LEAST = 3  # characters of which a part of a name is recognised
 _ALIKE, _PART_ALIKE = 0.7, 0.75  # of 1, by difflib
 _BETWEEN = pattern("[-._ ]+")
 
 
 def near_names(word: str, names: Sequence[str]) -> list[str]:
-    """The names nearest to the word, all in lower case: nearly it, then those of which it is a part, the
-    beginning, or nearly a part."""
+    """The names nearest to a word, all in lower case: nearly the word itself, then those of which it is a
+    part, the beginning, or nearly a part.
+    """
     close = difflib.get_close_matches(word, names, n=MOST, cutoff=_ALIKE)
     if close:  # several only where they are equally near
         scores = {name: difflib.SequenceMatcher(None, name, word).ratio() for name in close}

@@ -12,13 +12,15 @@ import threading
 import time
 from typing import Callable
 
-_TURN = 0.1
+_TURN = 0.1  # seconds
 _running: set[object] = set()
 
 
 def start_thread(work: Callable[[], None]) -> threading.Event:
-    """Do some work in a thread; the event is set by its first line, which may never come. RuntimeError, or
-    MemoryError, when none can be started."""
+    """Run some work in a thread; the event is set by its first line, which may never run.
+
+    RuntimeError, or MemoryError, when no thread can be started.
+    """
     begun, token = threading.Event(), object()
 
     def run() -> None:
@@ -28,6 +30,7 @@ def start_thread(work: Callable[[], None]) -> threading.Event:
         finally:
             _running.discard(token)
 
+    # Before the start: the thread may end before start_new_thread returns.
     _running.add(token)
     try:
         _thread.start_new_thread(run, ())
@@ -37,14 +40,14 @@ def start_thread(work: Callable[[], None]) -> threading.Event:
     return begun
 
 
-def any_left() -> bool:
-    """Whether a thread besides the calling one may still be there and keep the process.
+def has_running_threads() -> bool:
+    """Return whether a thread besides the calling one may still run and keep the process from ending.
 
-    A daemon keeps none. Such is also what Python before 3.13 remembers for ever of a thread of ours, once
-    that has asked who it is, as psutil does when it is imported.
+    A daemon keeps none. Python before 3.13 also remembers a finished thread of ours as a daemon for ever,
+    once that has asked who it is, as psutil does when it is imported.
     """
-    others = (thread for thread in threading.enumerate() if thread is not threading.current_thread())
-    return bool(_running) or any(not thread.daemon for thread in others)
+    other_threads = (thread for thread in threading.enumerate() if thread is not threading.current_thread())
+    return bool(_running) or any(not thread.daemon for thread in other_threads)
 
 
 def share_work(work: Callable[[], None], most: int) -> None:
@@ -65,18 +68,22 @@ def share_work(work: Callable[[], None], most: int) -> None:
 
 
 def _finally(work: Callable[[], None], done: threading.Event) -> None:
-    """Apart, as each thread has an event of its own."""
+    """Do the work, then set the event. A function of its own, as each thread has its own event."""
     try:
         work()
     finally:
         done.set()
 
 
-GRACE = 0.5  # what a deadline may be overrun by while answers are gathered
-TURN = 0.1
+GRACE = 0.5  # seconds by which a deadline may be overrun while answers are gathered
+TURN = 0.1  # seconds
 
 
 def wait(done: threading.Event, until: float) -> None:
-    """Wait in short turns: a signal that comes just before a wait is handled only after it."""
+    """Wait for an event, at most until a time of the steady clock.
+
+    In short turns: Python runs signal handlers between bytecodes, so that a signal that comes just before a
+    wait is handled only after it.
+    """
     while not done.is_set() and time.monotonic() < until:
         done.wait(min(TURN, max(0.0, until - time.monotonic())))

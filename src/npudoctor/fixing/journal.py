@@ -135,7 +135,7 @@ def sync(folder: str) -> None:
 def _why(directory: str, error: OSError) -> str:
     if error.errno in (errno.EAGAIN, errno.EWOULDBLOCK):
         return _("another fix is running")
-    why = way.why(error) if error.errno or isinstance(error, way.Refused) else str(error)
+    why = way.reason_of(error) if error.errno or isinstance(error, way.UnsafePath) else str(error)
     return _(
         "cannot write the journal in {path}, so nothing is changed: {why}",
         path=directory,

@@ -77,7 +77,7 @@ def start_child(work: Callable[[], dict[str, Any]]) -> GuardedChild:
 def _guard(work: Callable[[], dict[str, Any]], writing: int, holding: int, prctl: Callable[..., int]) -> None:
     """The guardian: waits for the end of the work, or of us, then ends everything."""
     os.setsid()
-    forked.heed()
+    forked.restore_default_signals()
     _keep_only(writing, holding)
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     worker = forked.fork(lambda: _work(work, writing, holding, prctl))

@@ -16,7 +16,7 @@ from npudoctor.runner.snapshot import TakenSnapshot
 
 def snapshot_text(taken: TakenSnapshot, redactor: BundleRedactor) -> str:
     """The document as text, without what the caller's variables hold under telling names."""
-    return redactor.hide_known(json_text(snapshot_object(taken)))
+    return redactor.hide_own_values(json_text(snapshot_object(taken)))
 
 
 def snapshot_object(taken: TakenSnapshot) -> dict[str, Any]:

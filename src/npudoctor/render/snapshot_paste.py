@@ -64,7 +64,7 @@ class _Cleaner:
 
     def __call__(self, text: str) -> str:
         """The text without them, and without secrets."""
-        text = self._redactor.hide_known(redact(text))
+        text = self._redactor.hide_own_values(redact(text))
         text = _MAIL.sub("<mail>", _ADDRESS.sub("<address>", _HOME.sub("~", text)))
         for name, mark in self._names:
             text = name.sub(mark, text)

@@ -101,7 +101,7 @@ def _try(real: str, path: str, option: str) -> None:
             )
         ) from late
     except OSError as error:
-        whole = str(error) if isinstance(error, way.Refused) else f"{path}: {way.why(error)}"
+        whole = str(error) if isinstance(error, way.UnsafePath) else f"{path}: {way.reason_of(error)}"
         raise UsageError(f"{option}: {whole}") from error
 
 

@@ -15,6 +15,8 @@ from npudoctor.core.redact.names import Weight, looks_secret, weight
 from npudoctor.core.redact.prefilter import HIDDEN
 from npudoctor.core.redact.redactor import Redactor
 
+# By module: its class. Only detectors of exact forms; its entropy and keyword detectors would also hit hashes
+# and paths of ordinary logs.
 _PLUGINS = {
     "aws": "AWSKeyDetector",
     "azure_storage_key": "AzureStorageKeyDetector",
@@ -34,7 +36,9 @@ _PLUGINS = {
 
 @functools.cache
 def patterns() -> tuple[re.Pattern[str], ...]:
-    """All of their forms; none where detect-secrets is not installed, or another than we know."""
+    """All patterns of detect-secrets; none where it is not installed, or has another interface than we
+    know.
+    """
     patterns: list[re.Pattern[str]] = []
     for module, name in _PLUGINS.items():
         try:
@@ -63,12 +67,14 @@ _LEAST = 6  # characters of a value that is looked for everywhere
 
 
 def helps_support(name: str) -> bool:
-    """Whether a variable is one of those that tell how a job is set up, and not somebody's own."""
+    """Return whether a variable describes how a job is set up, and is not somebody's own."""
     return _ALLOWED.match(name) is not None
 
 
 class BundleRedactor(Redactor):
-    """`variables` are the caller's: what they hold under telling names is hidden wherever it stands."""
+    """Redacts what leaves the machine. `variables` are the caller's: what they hold under telling names is
+    hidden everywhere.
+    """
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         super().__init__()
@@ -78,18 +84,21 @@ class BundleRedactor(Redactor):
                 continue
             if not value.isalpha() or len(value) >= 2 * _LEAST:  # else it may be a word that stands anywhere
                 values.add(value)
+        # The longest first: a value may be part of another one. Beside each its form in JSON, with escapes.
         self._own = sorted(values | {json.dumps(value)[1:-1] for value in values}, key=len, reverse=True)
 
     def line(self, text: str) -> str:
-        """The next line of a log."""
-        text = self.hide_known(super().line(text))
+        """Redact the next line of a log."""
+        text = self.hide_own_values(super().line(text))
         for form in patterns():  # of vendors
             text, count = form.subn(HIDDEN, text)
             self.counts["token"] += count
-        return self._variable(text)
+        return self._hide_dumped_variable(text)
 
-    def together(self, lines: Sequence[str]) -> list[str]:
-        """Lines that were hidden one by one, without what only tells beside the others: a dump."""
+    def hide_dumps(self, lines: Sequence[str]) -> list[str]:
+        """Lines that were redacted one by one, now without the variables of a dump, which only shows in many
+        lines.
+        """
         spans: dict[int, set[Span]] = {}
         for number, name, (begin, end) in find_dumped(lines):
             value = lines[number][begin:end]
@@ -98,16 +107,16 @@ class BundleRedactor(Redactor):
         self.counts["variable"] += sum(map(len, spans.values()))
         return [replace_spans(line, spans.get(number, ()), HIDDEN) for number, line in enumerate(lines)]
 
-    def hide_known(self, text: str) -> str:
-        """Without the values of the caller's variables."""
+    def hide_own_values(self, text: str) -> str:
+        """The text without the values of the caller's variables."""
         for value in self._own:
             if value in text:
                 self.counts["variable"] += text.count(value)
                 text = text.replace(value, HIDDEN)
         return text
 
-    def _variable(self, text: str) -> str:
-        """A line of a dump of the environment."""
+    def _hide_dumped_variable(self, text: str) -> str:
+        """A line without the value of a variable, if it is a line of a dump of the environment."""
         match = _DUMPED.match(text, _BEFORE.match(text).end())  # type: ignore[union-attr]
         if not match or _ALLOWED.match(match["name"]) or HIDDEN in match["value"]:
             return text
@@ -135,7 +144,7 @@ _DIGITS = pattern(r"\d+")
 
 
 def find_dumped(lines: Sequence[str]) -> Iterator[tuple[int, str, Span]]:
-    """Every variable of a dump: the number of its line, its name, and where its value is."""
+    """Yield every variable of a dump: the number of its line, its name, and the span of its value."""
     run: list[tuple[int, str, Span]] = []
     before = ""  # what stands before each name of the run, however its numbers differ
     for number, line in enumerate([*lines, ""]):
@@ -158,7 +167,7 @@ def find_dumped(lines: Sequence[str]) -> Iterator[tuple[int, str, Span]]:
 
 
 def replace_spans(line: str, spans: Iterable[Span], by: str) -> str:
-    """The line with something else in these places, which may overlap."""
+    """The line with `by` in these places, which may overlap."""
     last: Optional[int] = None
     for begin, end in sorted(spans, reverse=True):
         if last is None or end <= last:

@@ -23,7 +23,7 @@ class Families(NamedTuple):
 
 
 def families_of(text: str) -> Families:
-    """The families of forms whose words stand in a text."""
+    """The families of forms of which a word stands in the text."""
     lowered = text.lower()
 
     def holds(*groups: tuple[str, ...]) -> bool:

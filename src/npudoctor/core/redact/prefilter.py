@@ -80,7 +80,7 @@ _TRIGGERS = (*NEAR, *ALONE, *SPOKEN, *SHAPES, *PROGRAMS, *SHORT)
 
 
 def may_hold_secret(text: str) -> bool:
-    """Whether a text may hold a secret at all: cheap, and never wrong in the dangerous direction."""
+    """Return whether a text may hold a secret: cheap; it may say yes for nothing, never no for a secret."""
     # Short texts are asked about again and again: most checks are skipped for the same reasons.
     return _holds_trigger(text) if len(text) <= _SHORT_TEXT else _holds_trigger.__wrapped__(text)
 
@@ -96,10 +96,12 @@ def _holds_trigger(text: str) -> bool:
 
 
 def holds_name(lowered: str) -> bool:
+    """Return whether a telling name stands in a lower-case text, and a sign that may announce its value."""
     return any(name in lowered for name in _NAMES) and (
         lowered[:1] == "-" or any(mark in lowered for mark in _MARKS)
     )
 
 
 def holds_brief(lowered: str) -> bool:
+    """Return whether a program with a short name stands in a lower-case text, and an option."""
     return any(name in lowered for name in _BRIEF) and any(mark in lowered for mark in _OPTION)

@@ -174,7 +174,7 @@ class ProgramStart:
             if why:
                 return why
             if place not in self._below:
-                self._below[place] = (place, *self._trust.for_processors(place))
+                self._below[place] = (place, *self._trust.find_processor_folders(place))
             for below in self._below[place][1:]:
                 why = why or self._trust.why_not_folder(below)
             if why:
