@@ -114,7 +114,9 @@ def cann_install(host: Host) -> Answers:
     parts = cann_tree.releases_of(host.files, active.path)
     if len(parts) > 1:
         # te and the compiler of two releases do not work together; other parts may.
-        copies = cann_python.copies(host.files, "te", [f"{active.path}/{site}" for site in cann_env.SITES])
+        copies = cann_python.find_copies(
+            host.files, "te", [f"{active.path}/{site}" for site in cann_env.SITES]
+        )
         trains = {train(copy.version) for copy in copies} | {train(active.component)}
         yield _mixed_releases(active, parts, ERROR if len(trains - {None}) > 1 else WARNING)
     yield from _kernels(host, active)
@@ -216,7 +218,7 @@ def _weight(place: str, links: list[str], named: set[str], active: Optional[Inst
 
 
 def _kernels(host: Host, active: Install) -> Iterator[Finding]:
-    version = cann_tree.kernels(host.files, active)
+    version = cann_tree.kernels_version(host.files, active)
     if version is None:
         if at_least(active.version, "8.0") and active.kind != "nnrt" and npu_expected(host):
             text = _("no kernels package is installed for the CANN at {install}")
@@ -232,7 +234,7 @@ def _kernels(host: Host, active: Install) -> Iterator[Finding]:
                 evidence=(later,),
                 action=Action.CONFIG,
             )
-    elif version and cann_tree.kernels_suit(host.files, active, version) is False:
+    elif version and cann_tree.kernels_match(host.files, active, version) is False:
         yield _other_kernels(active, version)
 
 
@@ -245,7 +247,7 @@ def _machine(host: Host, active: Install) -> Iterator[Finding]:
         if library != machine:
             yield _wrong_machine(active, library, machine, proven=True)
         return
-    declared = cann_tree.machines(host.files, active)
+    declared = cann_tree.machines_of(host.files, active)
     if declared and machine not in declared:
         yield _wrong_machine(active, ", ".join(sorted(declared)), machine, proven=False)
 

@@ -22,8 +22,8 @@ from npudoctor import (
 )
 from npudoctor.core.cann_version import at_least
 from npudoctor.facts.cann.installations import Install, installs_of
-from npudoctor.facts.cann.python_needs import Need, needs_of
-from npudoctor.facts.cann.python_packages import metadata_in, own_site
+from npudoctor.facts.cann.python_needs import CannRequirement, requirements_of_cann
+from npudoctor.facts.cann.python_packages import find_metadata, own_site
 from npudoctor.facts.cann.set_env import releases_contradict
 from npudoctor.facts.job.expected_accelerator import frameworks_on_cann
 from npudoctor.facts.python.frameworks import is_required
@@ -83,7 +83,7 @@ def cann_python_deps(host: Host) -> Iterator[Union[Finding, Facts]]:
     from npudoctor.facts.system.broken_rows import broken_rows
 
     yield from broken_rows(host, "cann-python-deps", "cann_packages")
-    needs = needs_of(host, installs[0])
+    needs = requirements_of_cann(host, installs[0])
     have = {need.name: _version(host, need.name) for need in needs}
     yield Facts({"cann": installs[0].path, "required": {need.name: str(need.specifier) for need in needs}})
     yield from _report_missing(host, installs[0], [need for need in needs if have[need.name] is None])
@@ -116,13 +116,13 @@ def _version(host: Host, name: str) -> Optional[str]:
     return host.interpreter.version_of(name)
 
 
-def _report_missing(host: Host, active: Install, gone: Sequence[Need]) -> Iterator[Finding]:
-    groups: dict[tuple[tuple[str, ...], Severity], list[Need]] = {}
+def _report_missing(host: Host, active: Install, gone: Sequence[CannRequirement]) -> Iterator[Finding]:
+    groups: dict[tuple[tuple[str, ...], Severity], list[CannRequirement]] = {}
     for need in gone:
         # What would bring it: CANN's own folder where that holds it; NumPy and SciPy have own checks.
         cause: tuple[str, ...]
         site = own_site(host.files, active, "te")
-        if site and metadata_in(host.files, site, need.name.replace("-", "_")):
+        if site and find_metadata(host.files, site, need.name.replace("-", "_")):
             cause = ("cann-env.not-sourced", "cann-env.missing-entry")
         elif need.name in ("numpy", "scipy"):
             cause = (f"{need.name}-version.missing",)
@@ -182,7 +182,7 @@ def _numpy(host: Host, active: Install, version: Optional[str]) -> Optional[Find
     )
 
 
-def _suits(host: Host, need: Need) -> bool:
+def _suits(host: Host, need: CannRequirement) -> bool:
     """A version that is not a number cannot be compared and passes: the package is there."""
     try:
         version = version_number(host.interpreter.distributions(need.name)[0])
@@ -191,7 +191,7 @@ def _suits(host: Host, need: Need) -> bool:
         return True
 
 
-def _evidence(needs: Sequence[Need]) -> tuple[str, ...]:
+def _evidence(needs: Sequence[CannRequirement]) -> tuple[str, ...]:
     return tuple(f"{need.line}: {need.source}" for need in needs)
 
 

@@ -21,7 +21,7 @@ from npudoctor import (
 )
 from npudoctor.core.cann_version import at_least
 from npudoctor.facts.cann.installations import installs_of
-from npudoctor.facts.job.input_cleanup import cleaned_up
+from npudoctor.facts.job.input_cleanup import clean_up
 from npudoctor.host import CannotTell
 from npudoctor.knowledge import tables
 
@@ -115,7 +115,7 @@ def log_settings(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _not_understood(row: Row, value: str) -> Finding:
-    cleaned = cleaned_up(value)
+    cleaned = clean_up(value)
     if _valid(row, cleaned):
         text = _("{name} is {value}, with punctuation that CANN cannot parse: the default is used")
         return _finding("pasted-punctuation", text, row["name"], value, cleaned)
@@ -134,7 +134,7 @@ def _valid(row: Row, value: str) -> bool:
         return all(level in row["values"] and name.isidentifier() for name, level in _pairs(value))
     if "least" in row:
         return value.isascii() and value.isdecimal() and row["least"] <= int(value[:20]) <= row["most"]
-    return value in row["values"] if "values" in row else cleaned_up(value) == value
+    return value in row["values"] if "values" in row else clean_up(value) == value
 
 
 def _pairs(value: str) -> list[tuple[str, str]]:

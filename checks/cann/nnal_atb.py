@@ -137,7 +137,7 @@ class AtbJudge:
         self.script = next(nnal.scripts(host.files, install, job_user(host).home), None)
         self.atb = next((library for library in loader.loaded if library.name == ATB), None)
         c10 = next((library for library in loader.loaded if library.name == "libc10.so"), None)
-        self.torch_abi = nnal.built_with(host.libraries, c10.path) if c10 else None
+        self.torch_abi = nnal.cxx_abi_of(host.libraries, c10.path) if c10 else None
 
     def findings(self) -> Iterator[Finding]:
         """All that there is to say."""

@@ -27,15 +27,15 @@ from npudoctor.core.cann_version import train
 from npudoctor.facts.cann.installations import Install, installs_of
 from npudoctor.facts.cann.python_packages import (
     MARKS,
-    Copy,
-    closed_copy,
-    closed_in,
-    copies,
+    PackageCopy,
+    find_closed_copy,
+    find_copies,
+    is_closed_to_job,
     own_site,
-    ships,
+    ships_package,
     wheels,
 )
-from npudoctor.facts.cann.set_env import first_site, python_folders
+from npudoctor.facts.cann.set_env import find_first_site, python_folders
 from npudoctor.facts.job.expected_accelerator import frameworks_on_cann
 from npudoctor.facts.job.working_directory import job_user
 from npudoctor.host import CannotTell
@@ -115,11 +115,13 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
     folders = [*exported, *host.interpreter.layout().search_path]
     copies_of = {}
     for name in MARKS:
-        open_to = [folder for folder in folders if not closed_in(host, name, folder)]
+        open_to = [folder for folder in folders if not is_closed_to_job(host, name, folder)]
         # In an image, where PYTHONPATH is not known, CANN's own where there is no other: that is the one
         # which its script would let Python find.
         own = own_site(host.files, active, name) if host.options.root is not None else None
-        copies_of[name] = copies(host.files, name, open_to) or copies(host.files, name, [own] if own else [])
+        copies_of[name] = find_copies(host.files, name, open_to) or find_copies(
+            host.files, name, [own] if own else []
+        )
     versions = {name: [[copy.folder, copy.version] for copy in copies_of[name]] for name in copies_of}
     yield Facts({"cann": active.path, "component": active.component, **versions})
     if train(active.component) is None:
@@ -127,10 +129,10 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
             _("the CANN at {install} does not state its component version", install=active.label),
             advisory=True,
         )
-    closed = {name: path for name in MARKS for path in [closed_copy(host, name, folders)] if path}
+    closed = {name: path for name in MARKS for path in [find_closed_copy(host, name, folders)] if path}
     for name, path in closed.items():
         yield _not_readable(host, active, name, path)
-    if not copies_of["te"] and "te" not in closed and ships(host.files, active, "te"):
+    if not copies_of["te"] and "te" not in closed and ships_package(host.files, active, "te"):
         yield _report_missing(host, active)
     elif not closed and not any(copies_of.values()):
         raise Skip(_("the CANN at {install} has neither te nor hccl", install=active.label))  # fmt: skip
@@ -138,7 +140,7 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield from _compare(host, active, searched)
 
 
-def _compare(host: Host, active: Install, searched: Sequence[Copy]) -> Iterator[Finding]:
+def _compare(host: Host, active: Install, searched: Sequence[PackageCopy]) -> Iterator[Finding]:
     """The copies of one module beside the CANN in use, in the order in which Python looks."""
     first = searched[0]
     if _is_other_train(active, first):
@@ -153,16 +155,16 @@ def _compare(host: Host, active: Install, searched: Sequence[Copy]) -> Iterator[
         yield Finding("te-topi.shadowed-copy", _say(text, active, behind[0]), evidence=_evidence(searched))
 
 
-def _is_other_train(active: Install, copy: Copy) -> bool:
+def _is_other_train(active: Install, copy: PackageCopy) -> bool:
     return copy.version is not None and train(copy.version) != train(active.component)
 
 
-def _other_version(host: Host, active: Install, copies: Sequence[Copy]) -> Finding:
+def _other_version(host: Host, active: Install, copies: Sequence[PackageCopy]) -> Finding:
     text = _("{name} in {folder} belongs to {version}, but the CANN at {install} is {component}")
     # Where sourcing the script, or the right order of PYTHONPATH, would already mend it.
     copy = copies[0]
     cause: tuple[str, ...]
-    site = None if host.options.root is not None else first_site(host.files, [copy.folder])
+    site = None if host.options.root is not None else find_first_site(host.files, [copy.folder])
     if site is not None and site[1].real != active.real:
         cause = ("cann-env.other-install-first",)
     else:
@@ -225,7 +227,7 @@ def _report_missing(host: Host, active: Install) -> Finding:
     )
 
 
-def _fix(host: Host, active: Install, copy: Copy) -> Optional[Fix]:
+def _fix(host: Host, active: Install, copy: PackageCopy) -> Optional[Fix]:
     exported = copy.folder in (host.variables.path_list("PYTHONPATH") if host.options.root is None else ())
     site = own_site(host.files, active, copy.name)
     if site and host.files.real(site) == host.files.real(copy.folder):
@@ -244,7 +246,9 @@ def _fix(host: Host, active: Install, copy: Copy) -> Optional[Fix]:
     return _pip(host, active, [copy.name], copy) or (_in_front(host, active) if site else None)
 
 
-def _pip(host: Host, active: Install, names: Sequence[str], copy: Optional[Copy] = None) -> Optional[Fix]:
+def _pip(
+    host: Host, active: Install, names: Sequence[str], copy: Optional[PackageCopy] = None
+) -> Optional[Fix]:
     from npudoctor.checks.python._pip import pip_wheels
 
     paths = wheels(host.files, active, names)
@@ -256,7 +260,7 @@ def _pip(host: Host, active: Install, names: Sequence[str], copy: Optional[Copy]
     return fix
 
 
-def _before(host: Host, names: Sequence[str], copy: Copy, many: int) -> Sequence[str]:
+def _before(host: Host, names: Sequence[str], copy: PackageCopy, many: int) -> Sequence[str]:
     """The wheels of the CANN that the copy came from, where that is installed too and ships as many."""
     for install in installs_of(host)[1:]:
         if install.component == copy.version:
@@ -275,10 +279,10 @@ def _in_front(host: Host, active: Install) -> Optional[Fix]:
     return change_variable(title, "PYTHONPATH", value, host.variables.get("PYTHONPATH") or None)
 
 
-def _say(text: str, active: Install, copy: Copy) -> str:
+def _say(text: str, active: Install, copy: PackageCopy) -> str:
     words = {"install": active.label, "component": active.component, "folder": copy.folder}
     return text.format(name=copy.name, version=copy.version, **words)
 
 
-def _evidence(copies: Sequence[Copy]) -> tuple[str, ...]:
+def _evidence(copies: Sequence[PackageCopy]) -> tuple[str, ...]:
     return tuple(f"{copy.folder}/{MARKS[copy.name]}: {copy.version}" for copy in copies)

@@ -70,8 +70,8 @@ def framework_selftest(host: Host) -> Iterator[Union[Finding, Facts]]:
             untried.append(framework)
         if (probed.died or probed.single) and imported:
             yield died_once("framework-selftest.died-once", f"{framework} ({device})", probed)
-        if probed.told is not None:
-            seconds[f"{framework} on {device}"] = probed.told["seconds"]
+        if probed.document is not None:
+            seconds[f"{framework} on {device}"] = probed.document["seconds"]
         elif not probed.single:
             failure = failure_of(host, probed)
             causes[framework] = failure.facts
@@ -103,7 +103,7 @@ def _compute(host: Host, framework: str, device: str) -> tuple[ProbeResult, bool
     """What became of the computation; where the framework cannot be imported, of that, and False."""
     on_npu = (framework, device) == ("torch", "npu")
     imported = import_of(host, ("torch", "torch_npu") if on_npu else (framework,))
-    if imported.told is None:
+    if imported.document is None:
         return imported, False
     # To torch NumPy is a guest: where it is not installed, package-requirements says so.
     without = () if host.interpreter.installed("numpy") is not None else ("without-numpy",)

@@ -51,12 +51,12 @@ def gpu_collective(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not gpu_expected(host):
         raise Skip(_("this machine has no GPU, and none is expected"))
     from npudoctor.checks.gpu._communication import without_mpi
-    from npudoctor.facts.gpu.nccl import collectives
+    from npudoctor.facts.gpu.nccl import find_collectives
     from npudoctor.facts.job import process as job
 
     installed = job.frameworks(host, "mindspore")
     module = installed[0].modules[0] if installed else ""
-    libraries = collectives(host, module.rpartition("/")[0]) if installed else []
+    libraries = find_collectives(host, module.rpartition("/")[0]) if installed else []
     if not libraries:
         raise Skip(
             _(

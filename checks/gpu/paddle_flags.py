@@ -93,11 +93,11 @@ def paddle_flags(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
     """The first thing to say of one flag."""
-    from npudoctor.facts.job.input_cleanup import cleaned_up
+    from npudoctor.facts.job.input_cleanup import clean_up
     from npudoctor.knowledge.paddle_flags import what_is_wrong
 
     why = what_is_wrong(row, value)
-    cleaned = cleaned_up(value)
+    cleaned = clean_up(value)
     if why is None:
         yield from _effects(host, row, value)
     elif cleaned and cleaned != value and what_is_wrong(row, cleaned) is None:

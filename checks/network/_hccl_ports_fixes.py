@@ -18,7 +18,7 @@ from npudoctor.core.ports import (
     width,
     without,
 )
-from npudoctor.facts.job.ports import BASE, DEFAULTS, RANGE, Claim
+from npudoctor.facts.job.ports import BASE, DEFAULTS, RANGE, PortClaim
 from npudoctor.host import CannotTell
 from npudoctor.host.network.sockets import TcpSocket
 
@@ -62,7 +62,7 @@ def _said_elsewhere(host: Host) -> Optional[str]:
     return None if folder is not None and folder.is_dir else BOOT[0]
 
 
-def way_out(host: Host, claim: Claim, bound: Sequence[TcpSocket], first: int = 0) -> Optional[Fix]:
+def way_out(host: Host, claim: PortClaim, bound: Sequence[TcpSocket], first: int = 0) -> Optional[Fix]:
     """Other ports: free, not what else the job takes by default, not open to outgoing connections.
 
     `first`: the lowest on which this user may listen; what is below it gives way to torchrun's own port.

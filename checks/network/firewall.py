@@ -8,9 +8,9 @@ from typing import Optional, Union
 from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Severity, Skip, Unknown, _, check, ngettext
 from npudoctor.checks.network._firewall_fixes import Side, way_in, zone_of
 from npudoctor.core.ports import Span, overlap, runs, spell, without
-from npudoctor.facts.job.expected_accelerator import meant_for_other_machines
+from npudoctor.facts.job.expected_accelerator import may_be_for_other_machines
 from npudoctor.facts.job.nodes import is_here, is_rank_zero, node_count
-from npudoctor.facts.job.ports import Claim, named_ports
+from npudoctor.facts.job.ports import PortClaim, find_named_ports
 from npudoctor.facts.leftovers.port_holders import abbreviate
 from npudoctor.firewall.hooks import Firewall, PortVerdict
 from npudoctor.firewall.inbound import Sender, any_senders, judge, senders, worst
@@ -94,10 +94,10 @@ def firewall(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(doubt, advisory=not answers.must_know)
 
 
-def _claims(host: Host) -> Iterator[Claim]:
+def _claims(host: Host) -> Iterator[PortClaim]:
     """What is surely bound here, as far as names tell."""
-    for ports in named_ports(host):
-        if not isinstance(ports, Claim) or not ports.spans:
+    for ports in find_named_ports(host):
+        if not isinstance(ports, PortClaim) or not ports.spans:
             continue
         if ports.unsure:
             here = is_here(host, host.variables.get(_PLACES.get(ports.variable, ""), ""))
@@ -106,7 +106,7 @@ def _claims(host: Host) -> Iterator[Claim]:
         yield ports
 
 
-def _ports(claims: Sequence[Claim]) -> list[Span]:
+def _ports(claims: Sequence[PortClaim]) -> list[Span]:
     """The ports of all claims, cut where there are too many."""
     return list(dict.fromkeys(span for claim in claims for span in first_ports(claim.spans)))
 
@@ -241,7 +241,7 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _judge_claim(host: Host, claim: Claim, answers: Answers) -> Iterator[Finding]:
+def _judge_claim(host: Host, claim: PortClaim, answers: Answers) -> Iterator[Finding]:
     """The finding about the ports of one claim."""
     blocked = answers.blocked(claim.spans)
     if not blocked:
@@ -293,10 +293,10 @@ def _sides(blocked: Sequence[Blocked]) -> list[Side]:
     )
 
 
-def _weight(host: Host, claim: Claim, answers: Answers, whole: bool) -> Optional[Severity]:
+def _weight(host: Host, claim: PortClaim, answers: Answers, whole: bool) -> Optional[Severity]:
     """None is the declared one: an error. HCCL takes the first free port of several, at the root."""
     several = answers.for_peers or (answers.nodes or 0) > 1
-    elsewhere = not answers.for_peers and meant_for_other_machines(host)
+    elsewhere = not answers.for_peers and may_be_for_other_machines(host)
     if answers.nodes == 1 or elsewhere or (not several and not claim.variable):
         return Severity.INFO
     if not several:

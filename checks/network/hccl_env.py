@@ -145,7 +145,7 @@ def _chip(host: Host) -> str:
 
 def _judge_value(row: Row, value: str, chip: str) -> Optional[Finding]:
     """A value that HCCL does not take."""
-    from npudoctor.facts.job.input_cleanup import cleaned_up
+    from npudoctor.facts.job.input_cleanup import clean_up
     from npudoctor.knowledge.hccl import nearest, on_chip, what_is_wrong
 
     here = on_chip(row, chip)
@@ -158,7 +158,7 @@ def _judge_value(row: Row, value: str, chip: str) -> Optional[Finding]:
     why = what_is_wrong(here, value)
     if why is None:
         return None
-    meant = cleaned_up(value)
+    meant = clean_up(value)
     severity: Severity = ERROR if here.get("refused") else WARNING
     if meant != value and meant and what_is_wrong(here, meant) is None:
         text = _(

@@ -24,8 +24,8 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.facts.job.expected_accelerator import accelerators, meant_for_other_machines
-from npudoctor.facts.job.peers import first_peer, several_nodes
+from npudoctor.facts.job.expected_accelerator import accelerators, may_be_for_other_machines
+from npudoctor.facts.job.peers import find_first_peer, has_several_nodes
 from npudoctor.host.network.interfaces import Interface
 
 if TYPE_CHECKING:
@@ -102,10 +102,10 @@ def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     address, zone, why = _read(value)
     if why:
-        from npudoctor.facts.job.input_cleanup import cleaned_up
+        from npudoctor.facts.job.input_cleanup import clean_up
 
         # The value without what a document left about it, where that is an address.
-        cleaned = cleaned_up(value)
+        cleaned = clean_up(value)
         if cleaned and _read(cleaned)[2]:
             cleaned = ""
         yield _report_pasted(value, cleaned) if cleaned else _bad_value(value, why, _better(host))
@@ -114,7 +114,7 @@ def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
     name, mtu = (owner.name, host.network.mtu_of(owner.name)) if owner else (None, None)
     yield Facts({"address": address, "interface": name, "mtu": mtu})
     if owner is None or own is None:
-        severity = INFO if meant_for_other_machines(host) else ERROR
+        severity = INFO if may_be_for_other_machines(host) else ERROR
         yield _not_ours(value, host.network.interfaces(), _better(host), severity)
         return
     yield from _judge_interface(host, value, owner)
@@ -171,7 +171,7 @@ def _owner(host: Host, address: str, zone: str) -> tuple[Optional[Interface], Op
 def _judge_interface(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
     """Whether its interface leads anywhere."""
 
-    several, elsewhere = several_nodes(host), meant_for_other_machines(host)
+    several, elsewhere = has_several_nodes(host), may_be_for_other_machines(host)
     if not owner.alive:
         worst = ERROR if several else WARNING
         yield _down(value, owner, INFO if elsewhere else worst)
@@ -210,7 +210,7 @@ def _down(value: str, owner: Interface, severity: Severity) -> Finding:
 def _way(host: Host, value: str, owner: Interface, own: Address) -> Iterator[Finding]:
     """Whether packets to the master leave by its interface."""
 
-    far = first_peer(host)
+    far = find_first_peer(host)
     # A master's address of the other family says nothing of this way.
     if far is None or (":" in far.address) is not own.ipv6 or owner.inner or not owner.alive:
         return
@@ -225,7 +225,7 @@ def _way(host: Host, value: str, owner: Interface, own: Address) -> Iterator[Fin
             named_by=far.named_by,
         )
         yield _finding(
-            "no-way", message, value, None, (owner,), INFO if meant_for_other_machines(host) else WARNING
+            "no-way", message, value, None, (owner,), INFO if may_be_for_other_machines(host) else WARNING
         )
     elif not way.local and way.index != owner.index:
         by = host.network.at(way.index)
@@ -233,7 +233,7 @@ def _way(host: Host, value: str, owner: Interface, own: Address) -> Iterator[Fin
 
         network = ipaddress.ip_network(f"{own.text}/{own.length}", strict=False)
         near = ipaddress.ip_address(far.address) in network
-        severity = INFO if near or meant_for_other_machines(host) else WARNING
+        severity = INFO if near or may_be_for_other_machines(host) else WARNING
         # An address on one interface while packets leave by another.
         text = _(
             "HCCL_IF_IP is {value} on {interface}, but the route to {far} ({named_by}) uses {other}",
@@ -249,14 +249,14 @@ def _way(host: Host, value: str, owner: Interface, own: Address) -> Iterator[Fin
 
 def _better(host: Host) -> str:
     """The address that packets to the master carry, or the only one that there is; "" where none is it."""
-    from npudoctor.facts.job.interface_names import addresses
+    from npudoctor.facts.job.interface_names import usable_addresses
 
-    far = first_peer(host)
+    far = find_first_peer(host)
     way = host.network.route_to(far.address) if far else None
     if way is not None and way.source and not way.local:
         return way.source
     outer = [interface for interface in host.network.interfaces() if interface.alive and not interface.inner]
-    own = [address.text for interface in outer for address in addresses(interface) if not address.ipv6]
+    own = [address.text for interface in outer for address in usable_addresses(interface) if not address.ipv6]
     return own[0] if len(own) == 1 else ""
 
 

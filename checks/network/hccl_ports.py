@@ -27,7 +27,15 @@ from npudoctor import (
 from npudoctor.checks.network._hccl_ports_fixes import OUTGOING, RESERVED, kernel_ports, reserve, way_out
 from npudoctor.core.ports import Span, mask, overlap, runs, spell, without
 from npudoctor.facts.job.expected_accelerator import gpu_here, npu_here
-from npudoctor.facts.job.ports import DEFAULTS, RANGE, BadPorts, Claim, NamedPorts, RemotePort, named_ports
+from npudoctor.facts.job.ports import (
+    DEFAULTS,
+    RANGE,
+    BadPorts,
+    NamedPorts,
+    PortClaim,
+    RemotePort,
+    find_named_ports,
+)
 from npudoctor.facts.leftovers.port_holders import Holders, Occupants, abbreviate, occupants
 from npudoctor.host.network.sockets import TcpSocket
 from npudoctor.proof.stale import staleness
@@ -110,7 +118,7 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     holders = Holders(host)
     named: list[NamedPorts] = []
-    for ports in named_ports(host):
+    for ports in find_named_ports(host):
         named.append(ports)
         if isinstance(ports, BadPorts):
             # A value that the job will not get past.
@@ -129,7 +137,7 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
         elif isinstance(ports, RemotePort):
             place = {"variable": ports.variable, "value": ports.value[:80] or None}
             yield Facts(
-                {f"tcp/{ports.port}": {"state": "elsewhere" if ports.known else "not-judged", **place}}
+                {f"tcp/{ports.port}": {"state": "elsewhere" if ports.is_elsewhere else "not-judged", **place}}
             )
         else:
             occupied = occupants(ports, host.sockets.bound(), holders)
@@ -141,7 +149,7 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
     defaults = _defaults(host, named, holders)
     if defaults:
         yield _report_defaults(defaults, holders)
-    unsure = [ports for ports in named if isinstance(ports, Claim) and ports.unsure]
+    unsure = [ports for ports in named if isinstance(ports, PortClaim) and ports.unsure]
     blocked = [(ports, occupants(ports, host.sockets.bound(), holders).held) for ports in unsure]
     # Why a port that is held can be neither well nor ill.
     unsure_text = _("TCP port {ports} ({label}) is held on {addresses} by {who}, and {why}")
@@ -154,7 +162,7 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("no variable sets a port of this machine, and no NPU is used"))
 
 
-def _judge(host: Host, claim: Claim, sockets: Sequence[TcpSocket], holders: Holders) -> Iterator[Finding]:
+def _judge(host: Host, claim: PortClaim, sockets: Sequence[TcpSocket], holders: Holders) -> Iterator[Finding]:
     proofs = {pid: staleness(host, pid) for socket in sockets for pid in holders.pids(socket)}
     stale: list[TcpSocket] = []
     living: list[TcpSocket] = []
@@ -191,7 +199,7 @@ def _judge(host: Host, claim: Claim, sockets: Sequence[TcpSocket], holders: Hold
         yield reserve
 
 
-def _facts(host: Host, claim: Claim, occupied: Occupants, holders: Holders) -> dict[str, object]:
+def _facts(host: Host, claim: PortClaim, occupied: Occupants, holders: Holders) -> dict[str, object]:
     """Free ports as ranges, others each with its holders; `state` is free, partly-free, ancestor or held."""
     taken: dict[int, tuple[str, list[TcpSocket]]] = {}
     kinds = {"held": occupied.held, "ancestor": occupied.ancestors, "partly-free": occupied.apart}
@@ -222,8 +230,10 @@ def _describe_holders(state: str, sockets: Sequence[TcpSocket], holders: Holders
 
 def _defaults(host: Host, named: Sequence[NamedPorts], holders: Holders) -> list[TcpSocket]:
     """The listeners on defaults that nothing names."""
-    spans = [span for ports in named if isinstance(ports, Claim) for span in ports.spans]
-    spans += [(ports.port, ports.port) for ports in named if isinstance(ports, RemotePort) and ports.known]
+    spans = [span for ports in named if isinstance(ports, PortClaim) for span in ports.spans]
+    spans += [
+        (ports.port, ports.port) for ports in named if isinstance(ports, RemotePort) and ports.is_elsewhere
+    ]
     claimed = mask(spans)
     return [
         socket
@@ -239,7 +249,7 @@ SHOWN = 32  # evidence lines of one finding
 
 
 def _held_by_stale(
-    claim: Claim, sockets: Sequence[TcpSocket], holders: Holders, proofs: Iterable[str], host: Host
+    claim: PortClaim, sockets: Sequence[TcpSocket], holders: Holders, proofs: Iterable[str], host: Host
 ) -> Finding:
     """Ports that were left behind by a job or container that is over."""
     text = ngettext(
@@ -275,7 +285,7 @@ def _report_defaults(sockets: Sequence[TcpSocket], holders: Holders) -> Finding:
     return Finding("hccl-ports.default-held", message, evidence=_evidence(sockets, holders))
 
 
-def _ephemeral(host: Host, claim: Claim) -> Optional[Finding]:
+def _ephemeral(host: Host, claim: PortClaim) -> Optional[Finding]:
     """Ports that the kernel may give to any outgoing connection before the job comes."""
     outgoing, reserved = kernel_ports(host)
     open_to_all = without(overlap(claim.spans, [outgoing]), reserved) if outgoing else ()

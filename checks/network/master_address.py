@@ -25,11 +25,11 @@ from npudoctor import (
 )
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.ports import parse_port
-from npudoctor.facts.job.expected_accelerator import meant_for_other_machines
-from npudoctor.facts.job.input_cleanup import cleaned_up
-from npudoctor.facts.job.local_addresses import is_local, same_host
+from npudoctor.facts.job.expected_accelerator import may_be_for_other_machines
+from npudoctor.facts.job.input_cleanup import clean_up
+from npudoctor.facts.job.local_addresses import is_local, is_same_host
 from npudoctor.facts.job.nodes import is_rank_zero
-from npudoctor.facts.job.peers import several_nodes
+from npudoctor.facts.job.peers import has_several_nodes
 
 NAMES = ("MASTER_ADDR", "MS_SCHED_HOST", "CM_CHIEF_IP", "PADDLE_MASTER")
 
@@ -131,7 +131,7 @@ def master_address(host: Host) -> Iterator[Union[Finding, Facts]]:
     if silent:
         raise Unknown(
             _("{names} could not be resolved", names=", ".join(silent)),
-            advisory=meant_for_other_machines(host),
+            advisory=may_be_for_other_machines(host),
         )
 
 
@@ -206,7 +206,7 @@ def _is_name(text: str) -> bool:
 
 def _strip_punctuation(value: str) -> str:
     """The value without what a document or a browser puts around it; empty where that is no address."""
-    plain = cleaned_up(value).rpartition("//")[2].rstrip("/")
+    plain = clean_up(value).rpartition("//")[2].rstrip("/")
     host_name, colon, number = plain.rpartition(":")
     if colon and number.isdigit() and ":" not in host_name.strip("[]"):
         plain = host_name
@@ -218,7 +218,7 @@ def _judge_place(host: Host, variable: str, place: str, addresses: Sequence[str]
     """What is wrong with the address; the first is what matters."""
     import ipaddress
 
-    several, first = several_nodes(host), is_rank_zero(host)
+    several, first = has_several_nodes(host), is_rank_zero(host)
     ours = [address for address in addresses if is_local(host, address)]
     numbers = [ipaddress.ip_address(address.partition("%")[0]) for address in addresses]
     if variable == "MS_SCHED_HOST" and all(":" in address for address in addresses):
@@ -227,7 +227,7 @@ def _judge_place(host: Host, variable: str, place: str, addresses: Sequence[str]
         yield _finding("ipv6", _fill_sentence(text, variable, place, addresses), _weight(host, ERROR))
     # A packet to the unspecified address does not leave the machine either.
     if all(number.is_loopback or number.is_unspecified for number in numbers):
-        if several and same_host(place.lower(), host.system.name.lower()):
+        if several and is_same_host(place.lower(), host.system.name.lower()):
             # Our own name, which only here means a loopback address.
             message = _(
                 "{variable} is {value}, this machine's name, which resolves here to {addresses}, not to a "
@@ -277,7 +277,7 @@ def _better(host: Host, here: bool) -> str:
 
 
 def _weight(host: Host, severity: Severity) -> Severity:
-    return INFO if meant_for_other_machines(host) else severity
+    return INFO if may_be_for_other_machines(host) else severity
 
 
 LONGEST = 80  # of a value that is shown

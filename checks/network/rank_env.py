@@ -30,11 +30,11 @@ from npudoctor.facts.job.launchers import (
     PADDLE,
     TORCH,
     LauncherVariables,
-    beyond,
-    clashing_sizes,
-    contradictions,
-    number,
-    unreadable,
+    find_beyond_count,
+    find_clashing_sizes,
+    find_contradictions,
+    find_unreadable,
+    parse_count,
 )
 from npudoctor.host import CannotTell
 
@@ -133,7 +133,7 @@ def rank_env(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _each(variables: Mapping[str, str]) -> Iterator[Finding]:
     """What is wrong with one launcher's variables alone."""
     for names in (TORCH, MSRUN, ASCEND, PADDLE):
-        wrong = unreadable(names, variables)
+        wrong = find_unreadable(names, variables)
         if wrong:
             # Numbers that cannot be read.
             given = ", ".join(f"{name}={variables[name][:SHOWN]}" for name in wrong)
@@ -144,12 +144,12 @@ def _each(variables: Mapping[str, str]) -> Iterator[Finding]:
                 variables,
                 names if names.ours else None,
             )
-        for index, count in beyond(names, variables):
+        for index, count in find_beyond_count(names, variables):
             yield _beyond(names, index, count, variables, None)
     for names in NODES:
-        for index, count in beyond(names, variables):
+        for index, count in find_beyond_count(names, variables):
             yield _beyond(names, index, count, variables, WARNING)
-    rank, local = number(variables.get("RANK")), number(variables.get("LOCAL_RANK"))
+    rank, local = parse_count(variables.get("RANK")), parse_count(variables.get("LOCAL_RANK"))
     if rank is not None and local is not None and local > rank:
         yield _disagree(
             _("RANK is {rank}, less than LOCAL_RANK ({local})", local=local, rank=rank), TORCH.all, variables
@@ -158,7 +158,7 @@ def _each(variables: Mapping[str, str]) -> Iterator[Finding]:
 
 def _between_launchers(variables: Mapping[str, str]) -> Iterator[Finding]:
     """What two launchers say against each other."""
-    for first, second in contradictions(variables):
+    for first, second in find_contradictions(variables):
         message = _(
             "{one}={rank} ({launcher}), but {other}={other_rank} ({other_launcher}), both with {size} ranks",
             one=first.names.rank,
@@ -171,7 +171,7 @@ def _between_launchers(variables: Mapping[str, str]) -> Iterator[Finding]:
         )
         yield _disagree(message, (*first.names.all, *second.names.all), variables)
     # Two numbers of ranks, of which none can be inside of the other.
-    for first, second in clashing_sizes(variables):
+    for first, second in find_clashing_sizes(variables):
         message = _(
             "{one}={size} ({launcher}), but {other}={other_size} ({other_launcher}): neither is a "
             "multiple of the other",
@@ -196,7 +196,7 @@ def _mindspore(variables: Mapping[str, str]) -> Iterator[Finding]:
     missing = [name for name in SCHEDULER if not variables.get(name)]
     if missing:
         yield _report_half_set("msrun", missing, names, variables, WARNING)
-    workers, size = (number(variables.get(name)) for name in (MSRUN.size, "RANK_SIZE"))
+    workers, size = (parse_count(variables.get(name)) for name in (MSRUN.size, "RANK_SIZE"))
     if workers and size and workers != size and not (workers % size and size % workers):
         yield _disagree(
             _("MS_WORKER_NUM is {workers}, but RANK_SIZE is {size}", workers=workers, size=size),
@@ -212,7 +212,7 @@ def _paddle(variables: Mapping[str, str]) -> Iterator[Finding]:
     if not listed:
         return
     endpoints = [endpoint.strip() for endpoint in listed.split(",")]
-    size, rank = (number(variables.get(name)) for name in (PADDLE.size, PADDLE.rank))
+    size, rank = (parse_count(variables.get(name)) for name in (PADDLE.size, PADDLE.rank))
     own = variables.get("PADDLE_CURRENT_ENDPOINT")
     if size and size != len(endpoints):
         yield _disagree(
@@ -247,7 +247,7 @@ def _devices(host: Host, variables: Mapping[str, str]) -> Iterator[Finding]:
     if devices < 2:  # with one for each process LOCAL_RANK counts processes: so pin Ray, vLLM and Slurm
         return
     for name, spare in (("LOCAL_RANK", 1), ("LOCAL_WORLD_SIZE", 0)):
-        value = number(variables.get(name))
+        value = parse_count(variables.get(name))
         if value is not None and value + spare > devices:
             # More ranks here than devices.
             if name == "LOCAL_RANK":

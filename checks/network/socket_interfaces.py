@@ -25,7 +25,7 @@ from npudoctor import (
     check,
 )
 from npudoctor.core.frozen import replace
-from npudoctor.facts.job.expected_accelerator import accelerators, meant_for_other_machines
+from npudoctor.facts.job.expected_accelerator import accelerators, may_be_for_other_machines
 from npudoctor.host.network.interfaces import Interface
 
 if TYPE_CHECKING:
@@ -110,9 +110,9 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
     variables = [name for name in WORST if name in host.variables and _concerns(host, name)]
     if not variables and not _left_to_hccl(host):
         raise Skip(_("no variable names an interface"))
-    from npudoctor.facts.job.peers import several_nodes
+    from npudoctor.facts.job.peers import has_several_nodes
 
-    several = several_nodes(host)
+    several = has_several_nodes(host)
     picks: dict[str, Sequence[Interface]] = {}
     for variable in variables:
         pattern = _read(variable, host.variables[variable])
@@ -121,7 +121,7 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
             picks[variable] = usable
         # A login node's variables are for other machines; HCCL does not look where HCCL_IF_IP is set.
         unread = variable == HCCL and host.variables.get("HCCL_IF_IP")
-        cap = INFO if unread or meant_for_other_machines(host) else ERROR
+        cap = INFO if unread or may_be_for_other_machines(host) else ERROR
         for finding in _judge(host, variable, pattern, several):
             if finding.severity is None or finding.code.endswith(("bad-value", "pasted-punctuation")):
                 at_most = finding
@@ -178,14 +178,14 @@ def _read(variable: str, value: str) -> Optional[NamePattern]:
 
 
 def _useful(interface: Interface) -> bool:
-    from npudoctor.facts.job.interface_names import addresses
+    from npudoctor.facts.job.interface_names import usable_addresses
 
-    return interface.alive and bool(addresses(interface))
+    return interface.alive and bool(usable_addresses(interface))
 
 
 def _judge(host: Host, variable: str, pattern: Optional[NamePattern], several: bool) -> Iterator[Finding]:
     """The first thing that is wrong with a variable."""
-    from npudoctor.facts.job.interface_names import addresses, read_names
+    from npudoctor.facts.job.interface_names import read_names, usable_addresses
 
     value, worst = host.variables[variable], WORST[variable]
     if pattern is None:
@@ -213,10 +213,10 @@ def _judge(host: Host, variable: str, pattern: Optional[NamePattern], several: b
     silent = [interface for interface in named if interface not in alive]
     if silent and (pattern.each or not alive):
         # On one node the address of a switched off interface is as good as any, and none is none.
-        well = not several and all(addresses(interface) for interface in silent)
+        well = not several and all(usable_addresses(interface) for interface in silent)
         yield _down(variable, value, silent, WARNING if well else worst)
         return
-    bare = [interface for interface in alive if not addresses(interface)]
+    bare = [interface for interface in alive if not usable_addresses(interface)]
     if bare and (pattern.each or len(bare) == len(alive)):
         # Gloo takes a link-local address, too, ready or not, which within a node is as good as any.
         well = variable == GLOO and not several and all(interface.addresses for interface in bare)
@@ -231,9 +231,9 @@ def _find_pasted(
     variable: str, value: str, there: Sequence[Interface], severity: Severity
 ) -> Optional[Finding]:
     """A name with blanks or the punctuation of a document about it; None where it is none without these."""
-    from npudoctor.facts.job.input_cleanup import cleaned_up
+    from npudoctor.facts.job.input_cleanup import clean_up
 
-    meant = ",".join(cleaned_up(part) for part in cleaned_up(value).replace("，", ",").split(","))
+    meant = ",".join(clean_up(part) for part in clean_up(value).replace("，", ",").split(","))
     pattern = _read(variable, meant)
     if meant in ("", value) or pattern is None or not pattern.of(there) or pattern.missing(there):
         return None
@@ -281,11 +281,11 @@ def _together(host: Host, picks: dict[str, Sequence[Interface]], several: bool) 
         )
     if several and _left_to_hccl(host):
         from npudoctor.facts.job.interface_names import default_order
-        from npudoctor.facts.job.peers import first_peer
+        from npudoctor.facts.job.peers import find_first_peer
 
         order = default_order(host.network.interfaces())
         if not len([interface for interface in order if not interface.loopback]) < 2:
-            far = first_peer(host)
+            far = find_first_peer(host)
             way = host.network.route_to(far.address) if far else None
             right = host.network.at(way.index) if way else None
             if far and right and right in order and right.index != order[0].index:

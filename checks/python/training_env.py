@@ -25,7 +25,7 @@ from npudoctor import (
     check,
 )
 from npudoctor.core.frozen import dataclass
-from npudoctor.facts.job.input_cleanup import cleaned_up, strtol
+from npudoctor.facts.job.input_cleanup import clean_up, strtol
 from npudoctor.knowledge import tables
 
 Row = Mapping[str, Any]
@@ -155,7 +155,7 @@ def training_env(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _find_pasted(row: Row, value: str) -> Optional[Finding]:
     """Punctuation around a value that is valid without it."""
-    meant = cleaned_up(value)
+    meant = clean_up(value)
     read = "read" in row
     if not meant or meant == (value.strip(" \t") if read else value) or not _valid(row, meant):
         return None

@@ -8,9 +8,9 @@ from typing import Optional
 from npudoctor import Host
 from npudoctor.checks.trial._folders import is_installed
 from npudoctor.core.frozen import dataclass, field
-from npudoctor.facts.job.interface_names import GLOO, HCCL, addresses, default_order, read_names
-from npudoctor.facts.job.nodes import number, runs_first_rank
-from npudoctor.facts.job.ports import BASE, Claim, RemotePort, named_ports
+from npudoctor.facts.job.interface_names import GLOO, HCCL, default_order, read_names, usable_addresses
+from npudoctor.facts.job.nodes import read_number, runs_first_rank
+from npudoctor.facts.job.ports import BASE, PortClaim, RemotePort, find_named_ports
 from npudoctor.facts.leftovers.port_holders import Holders, occupants
 from npudoctor.host import CannotTell
 from npudoctor.host.network.sockets import TcpSocket
@@ -35,7 +35,7 @@ class Point:
     launcher: bool = False
     here: Optional[bool] = None
     listens: bool = True
-    claim: Optional[Claim] = None
+    claim: Optional[PortClaim] = None
     surely: bool = True
     first: bool = False
 
@@ -67,7 +67,7 @@ class HostPorts:
     address: str
     ports: Sequence[int]
     needed: frozenset[int] = field(default_factory=frozenset)
-    claim: Optional[Claim] = None
+    claim: Optional[PortClaim] = None
 
     def question(self) -> dict[str, object]:
         """For the child."""
@@ -80,19 +80,19 @@ def points(host: Host, holders: Holders) -> list[Point]:
     agent = host.variables.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     torch = is_installed(host, "torch")
     named: list[Point] = []
-    for ports in named_ports(host):
+    for ports in find_named_ports(host):
         label = ports.variable
-        if isinstance(ports, Claim) and label in PLACES:
+        if isinstance(ports, PortClaim) and label in PLACES:
             port, place = ports.spans[0][0], host.variables[PLACES[label]]
             ours = _of_this_job(host, ports, holders)
             launcher = ours or (agent and label == "MASTER_PORT")
             # Only the first rank ever listens there: another one would take the port from it for a moment.
-            listens = label != "MASTER_PORT" or not number(host, "RANK")
+            listens = label != "MASTER_PORT" or not read_number(host, "RANK")
             store = first and label == "MASTER_PORT"
             named.append(
                 Point(label, place, port, launcher, None, listens, claim=ports, surely=torch, first=store)
             )
-        elif isinstance(ports, RemotePort) and ports.known and ports.port:
+        elif isinstance(ports, RemotePort) and ports.is_elsewhere and ports.port:
             label = next(name for name, place in PLACES.items() if place == ports.variable)
             store = label == "MASTER_PORT"
             # The first rank listens on all addresses, whatever its own is called from outside.
@@ -114,13 +114,13 @@ def points(host: Host, holders: Holders) -> list[Point]:
     return named
 
 
-def _of_this_job(host: Host, claim: Claim, holders: Holders) -> bool:
+def _of_this_job(host: Host, claim: PortClaim, holders: Holders) -> bool:
     """Whether who listens is this job's: an ancestor, a process of the examined job, or the rank with which
     the others of this node, us among them, will meet."""
     found = occupants(claim, host.sockets.bound(), holders)
     if found.ancestors:
         return True
-    rank = number(host, "RANK")
+    rank = read_number(host, "RANK")
     if not rank or claim.variable != "MASTER_PORT":
         return False
     names = ("MASTER_ADDR", "MASTER_PORT")
@@ -133,7 +133,7 @@ def _of_this_job(host: Host, claim: Claim, holders: Holders) -> bool:
     )
 
 
-def listeners(host: Host, claim: Claim, holders: Holders, port: int = 0) -> list[TcpSocket]:
+def listeners(host: Host, claim: PortClaim, holders: Holders, port: int = 0) -> list[TcpSocket]:
     """Who is in the way of a claim, or of one of its ports."""
     held = occupants(claim, host.sockets.bound(), holders).held
     return [socket for socket in held if port in (0, socket.port)]
@@ -150,7 +150,7 @@ def host_ports(host: Host, holders: Holders) -> Optional[HostPorts]:
     if listed is not None:
         return listed
     address = _address(host)
-    claims = [ports for ports in named_ports(host) if isinstance(ports, Claim) and ports.hccl]
+    claims = [ports for ports in find_named_ports(host) if isinstance(ports, PortClaim) and ports.hccl]
     for claim in claims[-1:] if address else []:
         if occupants(claim, host.sockets.bound(), holders).ancestors:
             return None
@@ -168,7 +168,7 @@ def ways(host: Host) -> list[dict[str, str]]:
     """The addresses on which Gloo is told to meet: the first one of each interface, as it takes them."""
     value = host.variables.get(GLOO, "")
     named = read_names(GLOO, value).of(host.network.interfaces()) if value else []
-    first = (next(iter(sorted(addresses(one), key=lambda own: own.ipv6)), None) for one in named)
+    first = (next(iter(sorted(usable_addresses(one), key=lambda own: own.ipv6)), None) for one in named)
     return [{"label": f"{GLOO}={value}", "address": own.text} for own in first if own is not None]
 
 
@@ -204,7 +204,7 @@ def _address(host: Host) -> str:
         chosen = read_names(HCCL, host.variables[HCCL]).of(there) if host.variables.get(HCCL) else there
     except ValueError:
         return ""
-    usable = (address for interface in default_order(chosen) for address in addresses(interface))
+    usable = (address for interface in default_order(chosen) for address in usable_addresses(interface))
     return next((address.text for address in usable if not address.ipv6), "")
 
 

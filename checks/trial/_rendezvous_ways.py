@@ -19,7 +19,7 @@ from npudoctor.checks.trial._rendezvous_fixes import (
     use_address,
 )
 from npudoctor.checks.trial._rendezvous_points import PLACES, Point
-from npudoctor.facts.job.expected_accelerator import meant_for_other_machines
+from npudoctor.facts.job.expected_accelerator import may_be_for_other_machines
 from npudoctor.facts.job.nodes import is_loopback, node_count
 from npudoctor.trial.trials import Attempt
 
@@ -279,4 +279,4 @@ def no_interfaces(attempt: Attempt) -> Finding:
 
 def _at_most(host: Host, severity: Severity) -> Severity:
     """The variables of a login node may be meant for the machines of its cluster."""
-    return INFO if meant_for_other_machines(host) else severity
+    return INFO if may_be_for_other_machines(host) else severity

@@ -20,7 +20,7 @@ _PARTS = ("runtime", "acllib", "fwkacllib")
 
 
 def required_interfaces(files: Files, install: Install) -> dict[str, str]:
-    """The driver interfaces that its runtime requires: name to version or range."""
+    """The driver interfaces that the runtime of an installation requires: name to version or range."""
     for part in _PARTS:
         for place in (f"{install.path}/{part}", f"{install.path}/share/info/{part}"):
             text = None
@@ -37,7 +37,9 @@ def required_interfaces(files: Files, install: Install) -> dict[str, str]:
 
 
 def branches_agree(files: Files, install: Install, driver: Package) -> Optional[bool]:
-    """Whether one side lists the other's branch as compatible; None where a side states none."""
+    """Return whether one side lists the other's branch as compatible; None where a side states no branch or
+    no list.
+    """
     sides = (record(files, (install.path, install.real)), driver.settings)
     own = [_BRANCH.match(side.get("innerversion", "")) for side in sides]
     lists = [bracket_groups(side.get("compatible_version", "")) for side in sides]
@@ -47,7 +49,9 @@ def branches_agree(files: Files, install: Install, driver: Package) -> Optional[
 
 
 def _is_listed(listed: list[tuple[str, ...]], branch: Optional[re.Match[str]]) -> bool:
-    """Whether a branch is in one of the groups: one branch, or the first and the last of many."""
+    """Return whether a branch is in one of the groups. A group is one branch, or the first and the last of a
+    range.
+    """
     if branch is None:
         return False
     for group in listed:

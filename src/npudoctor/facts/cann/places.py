@@ -27,10 +27,11 @@ def named_root(name: str, value: str) -> str:
 def candidates(
     files: Files, variables: Mapping[str, str], home: str, more: Sequence[str] = ()
 ) -> Iterator[tuple[str, str]]:
-    """Every place to look at and the variable that names it, the one that a job would use first.
+    """Yield every place to look at and the variable that names it ("" where none does), the one that a job
+    would use first.
 
-    `more`: other folders that may hold an Ascend folder. The folders of single releases come last: one
-    other than `latest` is in use only when something names it.
+    `more`: other folders that may hold an Ascend folder. The folders of single releases come last: one other
+    than `latest` is in use only when something names it.
     """
     for name in ENDINGS:
         if variables.get(name):
@@ -52,7 +53,9 @@ def candidates(
 
 
 def parents(files: Files, variables: Mapping[str, str], home: str, more: Sequence[str] = ()) -> list[str]:
-    """The folders that hold installations: recorded ones, root's, the user's, conda's, others'."""
+    """The folders that hold installations: those of install records, root's, the user's, conda's,
+    and `more`.
+    """
     folders = []
     for record, folder in (("/etc/Ascend", ASCEND), (f"{home}/Ascend", f"{home}/Ascend")):
         # What installers wrote into their record: Install_Path, of old Toolkit_InstallPath.

@@ -72,8 +72,9 @@ FORMAT = "--format=csv,noheader,nounits"
 
 @dataclass(frozen=True)
 class GpuProcess:
-    """A process on a GPU; pid, and memory in MiB, are 0 where they are not told. `compute`: not for a
-    picture only."""
+    """A process on a GPU; `pid`, and `memory` in MiB, are 0 where they are not stated. `compute`: it
+    computes; False where it only draws pictures.
+    """
 
     pid: int
     memory: int
@@ -102,8 +103,9 @@ class Gpu:
 
 
 def ask_gpus(host: Host) -> list[Gpu]:
-    """All GPUs that the driver shows here; CannotTell when nobody answers, or the profile
-    does not let us ask."""
+    """All GPUs that the driver shows here; CannotTell when nothing answers, or the profile does not let us
+    ask.
+    """
     if not host.options.vendor_tools:
         raise CannotTell(_("the quick profile does not query the NVIDIA driver"), advisory=True)
     answer = host.commands.run(
@@ -112,7 +114,7 @@ def ask_gpus(host: Host) -> list[Gpu]:
         limit=LIMIT,
     )
     if answer.ok:
-        return list(_by_nvml(answer.stdout))
+        return list(_parse_nvml(answer.stdout))
     if answer.ended == "timeout":
         raise CannotTell(_("the NVIDIA driver does not answer"))
     # By two questions to nvidia-smi, which lists no processes for pictures.
@@ -121,17 +123,20 @@ def ask_gpus(host: Host) -> list[Gpu]:
         if answer.ended != "exited" or answer.status == NO_MODULE or "Not Found" in answer.stderr:
             text = _("nvidia-smi is not installed, and nvidia-ml-py is not installed next to npudoctor")
             raise CannotTell(text, advisory=True)
-        raise CannotTell(_("the NVIDIA driver does not answer: {why}", why=_why(answer)))
-    rows = [_ask(host, f"--query-gpu={GPUS}"), _ask(host, f"--query-compute-apps={APPS}")]
+        raise CannotTell(_("the NVIDIA driver does not answer: {why}", why=_failure_text(answer)))
+    rows = [_query_tool(host, f"--query-gpu={GPUS}"), _query_tool(host, f"--query-compute-apps={APPS}")]
     try:
-        return [_gpu(place, row, rows[1]) for place, row in enumerate(rows[0])]
+        return [_parse_gpu(place, row, rows[1]) for place, row in enumerate(rows[0])]
     except (ValueError, IndexError) as error:
         raise CannotTell(_("the output of nvidia-smi cannot be parsed")) from error
 
 
 def visible_gpus(value: str, gpus: Sequence[Gpu], by_bus: bool) -> Optional[list[Gpu]]:
-    """The GPUs that CUDA makes of its variable: up to the first that is none. None where a number may mean
-    another GPU to CUDA, which counts faster models first unless told otherwise."""
+    """The GPUs that CUDA takes from its variable: up to the first part that names none.
+
+    `by_bus`: CUDA_DEVICE_ORDER=PCI_BUS_ID. None where a number may mean another GPU to CUDA, which puts
+    faster models first unless told otherwise.
+    """
     visible: list[Gpu] = []
     for part in value.split(","):
         text = part.strip()
@@ -140,9 +145,9 @@ def visible_gpus(value: str, gpus: Sequence[Gpu], by_bus: bool) -> Optional[list
                 return None
             same = [gpu for gpu in gpus if gpu.index == int(text[:9])]
         else:
-            named = text.upper().startswith("GPU-")
-            same = [gpu for gpu in gpus if named and gpu.uuid.upper().startswith(text.upper())]
-            if named and not same:
+            by_uuid = text.upper().startswith("GPU-")
+            same = [gpu for gpu in gpus if by_uuid and gpu.uuid.upper().startswith(text.upper())]
+            if by_uuid and not same:
                 same = [gpu for gpu in gpus if gpu.trouble and not gpu.uuid]
         if len(same) != 1 or same[0] in visible:
             return visible
@@ -150,7 +155,7 @@ def visible_gpus(value: str, gpus: Sequence[Gpu], by_bus: bool) -> Optional[list
     return visible
 
 
-def _by_nvml(text: str) -> Iterator[Gpu]:
+def _parse_nvml(text: str) -> Iterator[Gpu]:
     try:
         gpus: list[dict[str, Any]] = json_of(text)
         for gpu in gpus:
@@ -168,14 +173,14 @@ def _by_nvml(text: str) -> Iterator[Gpu]:
         raise CannotTell(_("the output of nvidia-ml-py cannot be parsed")) from error
 
 
-def _ask(host: Host, question: str) -> list[list[str]]:
+def _query_tool(host: Host, question: str) -> list[list[str]]:
     answer = host.commands.run([TOOL, question, FORMAT], timeout=SECOND * host.options.timeout, limit=LIMIT)
     if not answer.ok:
-        raise CannotTell(_("the NVIDIA driver does not answer: {why}", why=_why(answer)))
+        raise CannotTell(_("the NVIDIA driver does not answer: {why}", why=_failure_text(answer)))
     return [[word.strip() for word in line.split(",")] for line in answer.stdout.splitlines() if line.strip()]
 
 
-def _gpu(place: int, row: list[str], apps: list[list[str]]) -> Gpu:
+def _parse_gpu(place: int, row: list[str], apps: list[list[str]]) -> Gpu:
     index, uuid, *words, used, total, mig, display = row
     name = ", ".join(words)
     held = tuple(GpuProcess(_number(pid), _number(memory)) for owner, pid, memory in apps if owner == uuid)
@@ -204,12 +209,14 @@ def _is_words(text: str) -> bool:
 
 
 def _number(text: str) -> int:
-    """Of MiB, or a pid; 0 where the driver does not tell it."""
+    """A number of MiB, or a pid; 0 where the driver does not state it."""
     return int(text) if text.isdecimal() else 0
 
 
-def _why(answer: Answer) -> str:
-    """What a tool said, in a line: the first tells the cause, but of a Python program that broke the last."""
+def _failure_text(answer: Answer) -> str:
+    """What a tool said, in one line: its first line states the cause, but of a Python program that broke the
+    last.
+    """
     lines = f"{answer.stderr}\n{answer.stdout}".strip().splitlines()
     if not lines:
         return answer.ended

@@ -39,7 +39,7 @@ _IMPORTS = {
 
 
 def frameworks(host: Host, *names: str) -> list[Framework]:
-    """Those of these (by default: those for Ascend) whose files are all in the interpreter."""
+    """Those of these frameworks (by default: those for Ascend) whose files are all in the interpreter."""
     complete = []
     for name in names or ("torch_npu", "mindspore", "paddle_custom_device"):
         modules = [_module(host, package, module) for package, module in _IMPORTS[name]]
@@ -50,7 +50,7 @@ def frameworks(host: Host, *names: str) -> list[Framework]:
 
 
 def ascend_plugin(host: Host, mindspore: Framework) -> Optional[str]:
-    """The library that MindSpore loads for Ascend, besides its extension module."""
+    """The library that MindSpore loads for Ascend, besides its extension module; None where it has none."""
     folder = mindspore.modules[-1].rpartition("/")[0] + "/lib/plugin"
     names = [name for name in host.files.names(folder) if name.startswith("libmindspore_ascend.so")]
     newest = max(names, key=lambda name: [int(number) for number in _NUMBER.findall(name)], default=None)
@@ -58,7 +58,7 @@ def ascend_plugin(host: Host, mindspore: Framework) -> Optional[str]:
 
 
 def process(host: Host, framework: Framework) -> Loader:
-    """The process that has imported a framework; shared by the checks, which only look at it."""
+    """The simulated process that has imported a framework; shared by the checks, which only look at it."""
     return host.once(f"process of {framework.name}", lambda: _process(host, framework))
 
 
@@ -70,7 +70,7 @@ def _process(host: Host, framework: Framework) -> Loader:
 
 
 def process_with(host: Host, framework: Framework, libraries: Sequence[str]) -> Loader:
-    """The process that has imported a framework and opened these, which it shares with nobody."""
+    """The simulated process that has imported a framework and opened these libraries; not shared."""
     made = _process(host, framework)
     for path in libraries:
         made.open(path)
@@ -78,7 +78,7 @@ def process_with(host: Host, framework: Framework, libraries: Sequence[str]) -> 
 
 
 def python_itself(host: Host) -> Loader:
-    """The process of the interpreter with ctypes, which all frameworks import, and no framework."""
+    """The simulated process of the interpreter with ctypes, which all frameworks import, and no framework."""
     made = loader(host)
     for folder in host.interpreter.layout().search_path:
         if folder.endswith("/lib-dynload"):
@@ -97,8 +97,9 @@ def loader(host: Host) -> Loader:
 
 
 def bare_loader(host: Host, variables: Optional[Mapping[str, str]] = None) -> Loader:
-    """The loader of a process that is still to be started; with the examined variables (in an image none)
-    unless others are given."""
+    """The loader of a process that is still to be started, with the examined variables unless others are
+    given; in an image with none.
+    """
     image = host.options.root is not None
     if variables is None:
         variables = {} if image else host.variables
@@ -124,8 +125,9 @@ def machine_of(host: Host) -> str:
 
 
 def program(host: Host) -> Optional[str]:
-    """The interpreter's program: the path itself, or, where that is a script of a version manager, the
-    one beside the standard library; None when there is none."""
+    """The interpreter's program: its path, or, where that is a script of a version manager, the program
+    beside the standard library; None when there is none.
+    """
     for path in _programs(host):
         try:
             if host.libraries.at(path) is not None:

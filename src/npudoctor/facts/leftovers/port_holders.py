@@ -8,7 +8,7 @@ from typing import Optional
 from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.ports import mask
 from npudoctor.facts.job.examined_job import INIT, job_pids
-from npudoctor.facts.job.ports import Claim
+from npudoctor.facts.job.ports import PortClaim
 from npudoctor.host.host import Host
 from npudoctor.host.network.sockets import TcpSocket
 from npudoctor.host.users.accounts import user_names
@@ -75,7 +75,7 @@ class Occupants:
     apart: list[TcpSocket] = field(default_factory=list)
 
 
-def occupants(claim: Claim, bound: Iterable[TcpSocket], holders: Holders) -> Occupants:
+def occupants(claim: PortClaim, bound: Iterable[TcpSocket], holders: Holders) -> Occupants:
     """Where somebody listens, connections are those that were accepted: the listener alone counts.
 
     HCCL binds the address of a network card, which a connection inside of the machine leaves free.
