@@ -11,7 +11,7 @@ from npudoctor.checks.deep import _remedies as remedies
 from npudoctor.checks.deep._cause_words import Cause, distinct, user_of
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.job.tracebacks import Raised
-from npudoctor.facts.python.owners import Owner, owner_of, owner_of_library, path_of
+from npudoctor.facts.python.owners import FileOwner, owner_of, owner_of_library, path_of
 from npudoctor.host import CannotTell
 
 _NOT_OPENED = pattern(r"(?P<library>\S+): cannot open shared object file: (?P<why>.+)")
@@ -45,29 +45,31 @@ def of_library(host: Host, raised: Raised) -> Optional[Cause]:
     return None
 
 
-def _file(library: str, owner: Optional[Owner]) -> str:
+def _file(library: str, owner: Optional[FileOwner]) -> str:
     return _("{path} of {package}", path=library, package=owner.label) if owner else library
 
 
-def _words(library: str, owner: Optional[Owner]) -> tuple[str, ...]:
+def _words(library: str, owner: Optional[FileOwner]) -> tuple[str, ...]:
     name = library.rpartition("/")[2]
     words: tuple[str, ...] = distinct(library, name, owner.distribution.name if owner else "")
     return words
 
 
 def _cause(
-    raised: Raised, text: str, library: str, owner: Optional[Owner], fix: Optional[Fix] = None
+    raised: Raised, text: str, library: str, owner: Optional[FileOwner], fix: Optional[Fix] = None
 ) -> Cause:
     label = owner.label if owner else None
     return Cause(text, raised, _words(library, owner), fix, owner=label)
 
 
-def _reinstall(host: Host, owner: Optional[Owner]) -> Optional[Fix]:
+def _reinstall(host: Host, owner: Optional[FileOwner]) -> Optional[Fix]:
     fix: Optional[Fix] = remedies.reinstall(host, owner.distribution) if owner else None
     return fix
 
 
-def _explain_not_opened(host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
+def _explain_not_opened(
+    host: Host, raised: Raised, match: re.Match[str], owner: Optional[FileOwner]
+) -> Cause:
     library, why = match["library"], match["why"].strip()
     needing = owner_of(host, raised.path)
     user = needing.label if needing else user_of(host, raised)[0]
@@ -113,7 +115,7 @@ def _explain_not_opened(host: Host, raised: Raised, match: re.Match[str], owner:
     return _cause(raised, text, library, owner, _reinstall(host, owner))
 
 
-def _explain_symbol(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
+def _explain_symbol(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[FileOwner]) -> Cause:
     library = match["library"]
     return _cause(
         raised,
@@ -127,7 +129,7 @@ def _explain_symbol(_host: Host, raised: Raised, match: re.Match[str], owner: Op
     )
 
 
-def _explain_version(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
+def _explain_version(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[FileOwner]) -> Cause:
     by, library = match["by"], match["library"]
     text = _(
         "{file} needs {version} from {library}, which is too old",
@@ -139,13 +141,13 @@ def _explain_version(_host: Host, raised: Raised, match: re.Match[str], owner: O
     return Cause(text, raised, words, owner=owner.label if owner else None)
 
 
-def _explain_damage(host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
+def _explain_damage(host: Host, raised: Raised, match: re.Match[str], owner: Optional[FileOwner]) -> Cause:
     library = match["library"]
     text = _("{file} is damaged: {why}", file=_file(library, owner), why=match["why"])
     return _cause(raised, text, library, owner, _reinstall(host, owner))
 
 
-def _explain_class(host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
+def _explain_class(host: Host, raised: Raised, match: re.Match[str], owner: Optional[FileOwner]) -> Cause:
     library = match["library"]
     text = _(
         "{file} was built for another processor or word size: {why}",
@@ -155,7 +157,7 @@ def _explain_class(host: Host, raised: Raised, match: re.Match[str], owner: Opti
     return _cause(raised, text, library, owner, _reinstall(host, owner))
 
 
-def _explain_tls(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
+def _explain_tls(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[FileOwner]) -> Cause:
     library = match["library"]
     text = _(
         "the static TLS block has no room for the thread-local data of {file}", file=_file(library, owner)
@@ -163,7 +165,7 @@ def _explain_tls(_host: Host, raised: Raised, match: re.Match[str], owner: Optio
     return Cause(text, raised, ("static TLS", *_words(library, owner)))
 
 
-def _explain_mapping(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
+def _explain_mapping(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[FileOwner]) -> Cause:
     library = match["library"]
     error = match[0].partition(": ")[2]
     text = _("{file} cannot be mapped as executable: {error}", file=_file(library, owner), error=error)
@@ -178,7 +180,7 @@ def _explain_mapping(_host: Host, raised: Raised, match: re.Match[str], owner: O
     return _cause(raised, text, library, owner, fix)
 
 
-def _explain_other(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
+def _explain_other(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[FileOwner]) -> Cause:
     library = match["library"]
     text = _("{file} cannot be loaded: {why}", file=_file(library, owner), why=match["why"])
     return Cause(text, raised, _words(library, owner), vague=True, owner=owner.label if owner else None)
@@ -186,7 +188,7 @@ def _explain_other(_host: Host, raised: Raised, match: re.Match[str], owner: Opt
 
 # What the loader says, and who reads it: each sentence has its own reader, and the first that fits counts.
 _KINDS: tuple[
-    tuple[re.Pattern[str], Callable[[Host, Raised, re.Match[str], Optional[Owner]], Cause]], ...
+    tuple[re.Pattern[str], Callable[[Host, Raised, re.Match[str], Optional[FileOwner]], Cause]], ...
 ] = (
     (_SYMBOL, _explain_symbol),
     (_VERSION, _explain_version),

@@ -27,7 +27,7 @@ from npudoctor.facts.npu.visible import (
     RUNTIME,
     SLURM,
     listed_ids,
-    numbers,
+    node_numbers,
     runtime_ids,
     slurm_ids,
 )
@@ -159,7 +159,7 @@ def _judge_container(host: Host) -> Iterator[Finding]:
         return
     ids = listed_ids(value)
     kind = "vdavinci" if "VIRTUAL" in host.variables.get("ASCEND_RUNTIME_OPTIONS", "") else "davinci"
-    here = numbers([node for node in host.npus.nodes if node.startswith(f"/dev/{kind}")])
+    here = node_numbers([node for node in host.npus.nodes if node.startswith(f"/dev/{kind}")])
     missing = [number for number in ids or () if number not in here]
     if missing:
         text = _("{name}={value}, but this container has no {nodes}")

@@ -25,7 +25,7 @@ from npudoctor import (
 )
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.system.limits import limit_of
-from npudoctor.facts.system.pam_limits import FOLDER, logins_read_them, pam_limit, sources
+from npudoctor.facts.system.pam_limits import FOLDER, do_logins_apply_limits, pam_limit, read_sources
 from npudoctor.host.resources import Limit
 from npudoctor.host.users.accounts import groups_of, user_names
 
@@ -97,7 +97,9 @@ def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
     then = None
     if not (_may_raise_itself(limit) or host.system.container() or _slurm(host) or _service(host)):
         files = host.running_files
-        then = pam_limit(sources(files), "nofile", *_user(host)) if logins_read_them(files) else None
+        then = (
+            pam_limit(read_sources(files), "nofile", *_user(host)) if do_logins_apply_limits(files) else None
+        )
     if then and then.soft is not None and then.soft >= ENOUGH:
         yield Finding(
             "file-limits.next-login",
@@ -196,7 +198,7 @@ def _obstacle(host: Host, number: int, content: str) -> Optional[str]:
     """Why the file would be of no use, or do harm; None when it helps."""
     files = host.running_files
     folder = files.stat(FOLDER)
-    if not logins_read_them(files) or folder is None or not folder.is_dir:
+    if not do_logins_apply_limits(files) or folder is None or not folder.is_dir:
         return _(
             "logins on this machine do not read {path}: raise the limit where the session is opened",
             path=FOLDER,
@@ -205,7 +207,7 @@ def _obstacle(host: Host, number: int, content: str) -> Optional[str]:
         # A session that asks for more than the kernel gives is not opened at all: nobody could log in.
         return _("first raise the kernel's limit: fs.nr_open is too low or unknown")
     user, groups = _user(host)
-    then = pam_limit({**sources(files), LIMITS: content}, "nofile", user, groups)
+    then = pam_limit({**read_sources(files), LIMITS: content}, "nofile", user, groups)
     if (then.soft or 0) < ENOUGH:
         return _(
             "change the setting for {user} in {path}: it overrides a new file", path=then.path, user=user

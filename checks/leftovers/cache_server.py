@@ -84,10 +84,10 @@ def cache_server(host: Host) -> Iterator[Finding]:
     MindSpore documentation, "Single-Node Data Cache"; MindSpore FAQ on the cache server's leftovers.
     """
     from npudoctor.checks.leftovers._owner_selection import of_owner, select_owner
-    from npudoctor.facts.leftovers.cache_traces import any_trace
+    from npudoctor.facts.leftovers.cache_traces import has_trace
     from npudoctor.proof import leftovers
 
-    if not any_trace(host):
+    if not has_trace(host):
         return
     selected = select_owner(host)
     # Loaded only where there is something to judge: most machines never saw a cache server.

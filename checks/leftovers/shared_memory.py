@@ -103,7 +103,7 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     shm_overview(7), fcntl(2), shmget(2), shmctl(2), proc_sysvipc(5), ipcs(1), ipcrm(1);
     PaddlePaddle issue 49632.
     """
-    from npudoctor.facts.leftovers.shm_files import shared_files
+    from npudoctor.facts.leftovers.shm_files import find_shared_files
 
     selected = select_owner(host)
     segments = [segment for segment in _foreign_segments(host) if selected(segment.uid, segment.cuid)]
@@ -122,7 +122,7 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     if segments or others:
         yield from _kernel_objects(host, segments, others)
     try:
-        files = [file for file in shared_files(host.running_files) if selected(file.entry.uid)]
+        files = [file for file in find_shared_files(host.running_files) if selected(file.entry.uid)]
     except CannotTell as error:
         raise Unknown(error.reason, advisory=not host.identity.is_root) from error
     if files:

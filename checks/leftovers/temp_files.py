@@ -104,7 +104,7 @@ def temp_files(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _folders(host: Host) -> tuple[list[TempFolder], str]:
     """Those in all temporary folders, and why one could not be looked into."""
-    from npudoctor.facts.leftovers.temporary_folders import temp_folders
+    from npudoctor.facts.leftovers.temporary_folders import find_temp_folders
 
     folders: dict[str, TempFolder] = {}
     unread = ""
@@ -112,7 +112,7 @@ def _folders(host: Host) -> tuple[list[TempFolder], str]:
         if not place.startswith("/"):
             continue
         try:
-            folders.update({folder.path: folder for folder in temp_folders(host.running_files, place)})
+            folders.update({folder.path: folder for folder in find_temp_folders(host.running_files, place)})
         except CannotTell as error:
             unread = error.reason
     return list(folders.values()), unread
@@ -120,7 +120,7 @@ def _folders(host: Host) -> tuple[list[TempFolder], str]:
 
 def _locks(host: Host) -> list[str]:
     """The locks of the job's user, or of --user; nothing where that user's home is closed to us."""
-    from npudoctor.facts.leftovers.temporary_folders import build_locks
+    from npudoctor.facts.leftovers.temporary_folders import find_build_locks
 
     root: Optional[str] = host.variables.get(EXTENSIONS) or None
     owner = selected_owner(host)
@@ -130,7 +130,7 @@ def _locks(host: Host) -> list[str]:
         home = job_user(host).home if owner is None else home_of(host.files, owner)
         root = f"{home}/.cache/torch_extensions" if home else ""
     try:
-        return list(build_locks(host.running_files, root)) if root.startswith("/") else []
+        return list(find_build_locks(host.running_files, root)) if root.startswith("/") else []
     except CannotTell:
         return []
 

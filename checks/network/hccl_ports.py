@@ -36,7 +36,7 @@ from npudoctor.facts.job.ports import (
     RemotePort,
     find_named_ports,
 )
-from npudoctor.facts.leftovers.port_holders import Holders, Occupants, abbreviate, occupants
+from npudoctor.facts.leftovers.port_holders import PortHolders, PortOccupants, abbreviate, find_occupants
 from npudoctor.host.network.sockets import TcpSocket
 from npudoctor.proof.stale import staleness
 
@@ -116,7 +116,7 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
     HCCL environment variables HCCL_IF_BASE_PORT, HCCL_HOST_SOCKET_PORT_RANGE; torchrun; msrun; proc_net(5);
     Documentation/networking/ip-sysctl.rst of the kernel; Slurm's cgroup guide.
     """
-    holders = Holders(host)
+    holders = PortHolders(host)
     named: list[NamedPorts] = []
     for ports in find_named_ports(host):
         named.append(ports)
@@ -140,7 +140,7 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
                 {f"tcp/{ports.port}": {"state": "elsewhere" if ports.is_elsewhere else "not-judged", **place}}
             )
         else:
-            occupied = occupants(ports, host.sockets.bound(), holders)
+            occupied = find_occupants(ports, host.sockets.bound(), holders)
             yield Facts(_facts(host, ports, occupied, holders))
             if not ports.unsure:
                 yield from _judge(host, ports, occupied.held, holders)
@@ -150,7 +150,7 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
     if defaults:
         yield _report_defaults(defaults, holders)
     unsure = [ports for ports in named if isinstance(ports, PortClaim) and ports.unsure]
-    blocked = [(ports, occupants(ports, host.sockets.bound(), holders).held) for ports in unsure]
+    blocked = [(ports, find_occupants(ports, host.sockets.bound(), holders).held) for ports in unsure]
     # Why a port that is held can be neither well nor ill.
     unsure_text = _("TCP port {ports} ({label}) is held on {addresses} by {who}, and {why}")
     undecided = [
@@ -162,7 +162,9 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("no variable sets a port of this machine, and no NPU is used"))
 
 
-def _judge(host: Host, claim: PortClaim, sockets: Sequence[TcpSocket], holders: Holders) -> Iterator[Finding]:
+def _judge(
+    host: Host, claim: PortClaim, sockets: Sequence[TcpSocket], holders: PortHolders
+) -> Iterator[Finding]:
     proofs = {pid: staleness(host, pid) for socket in sockets for pid in holders.pids(socket)}
     stale: list[TcpSocket] = []
     living: list[TcpSocket] = []
@@ -199,7 +201,7 @@ def _judge(host: Host, claim: PortClaim, sockets: Sequence[TcpSocket], holders: 
         yield reserve
 
 
-def _facts(host: Host, claim: PortClaim, occupied: Occupants, holders: Holders) -> dict[str, object]:
+def _facts(host: Host, claim: PortClaim, occupied: PortOccupants, holders: PortHolders) -> dict[str, object]:
     """Free ports as ranges, others each with its holders; `state` is free, partly-free, ancestor or held."""
     taken: dict[int, tuple[str, list[TcpSocket]]] = {}
     kinds = {"held": occupied.held, "ancestor": occupied.ancestors, "partly-free": occupied.apart}
@@ -219,7 +221,7 @@ def _facts(host: Host, claim: PortClaim, occupied: Occupants, holders: Holders) 
     return facts
 
 
-def _describe_holders(state: str, sockets: Sequence[TcpSocket], holders: Holders) -> Mapping[str, object]:
+def _describe_holders(state: str, sockets: Sequence[TcpSocket], holders: PortHolders) -> Mapping[str, object]:
     return {
         "state": state,
         "addresses": sorted({socket.address for socket in sockets}),
@@ -228,7 +230,7 @@ def _describe_holders(state: str, sockets: Sequence[TcpSocket], holders: Holders
     }
 
 
-def _defaults(host: Host, named: Sequence[NamedPorts], holders: Holders) -> list[TcpSocket]:
+def _defaults(host: Host, named: Sequence[NamedPorts], holders: PortHolders) -> list[TcpSocket]:
     """The listeners on defaults that nothing names."""
     spans = [span for ports in named if isinstance(ports, PortClaim) for span in ports.spans]
     spans += [
@@ -241,7 +243,7 @@ def _defaults(host: Host, named: Sequence[NamedPorts], holders: Holders) -> list
         if socket.listening
         and socket.port in DEFAULTS
         and not claimed[socket.port]
-        and not holders.is_ancestors(socket)
+        and not holders.is_held_by_ancestor(socket)
     ]
 
 
@@ -249,7 +251,7 @@ SHOWN = 32  # evidence lines of one finding
 
 
 def _held_by_stale(
-    claim: PortClaim, sockets: Sequence[TcpSocket], holders: Holders, proofs: Iterable[str], host: Host
+    claim: PortClaim, sockets: Sequence[TcpSocket], holders: PortHolders, proofs: Iterable[str], host: Host
 ) -> Finding:
     """Ports that were left behind by a job or container that is over."""
     text = ngettext(
@@ -273,7 +275,7 @@ def _held_by_stale(
     )
 
 
-def _report_defaults(sockets: Sequence[TcpSocket], holders: Holders) -> Finding:
+def _report_defaults(sockets: Sequence[TcpSocket], holders: PortHolders) -> Finding:
     """Defaults that no variable names: they matter only to a job that names no port."""
     text = ngettext(
         "Default TCP port {ports} ({label}) is held on {addresses} by {who}; no variable sets it",
@@ -304,7 +306,7 @@ def _ephemeral(host: Host, claim: PortClaim) -> Optional[Finding]:
     return Finding("hccl-ports.ephemeral", message, action=Action.CONFIG, fix=fix)
 
 
-def _fill(text: str, label: str, sockets: Sequence[TcpSocket], holders: Holders, **more: str) -> str:
+def _fill(text: str, label: str, sockets: Sequence[TcpSocket], holders: PortHolders, **more: str) -> str:
     return text.format(
         ports=_few(runs(socket.port for socket in sockets)),
         label=label,
@@ -318,7 +320,7 @@ def _few(spans: Iterable[Span]) -> str:
     return abbreviate((spell([span]) for span in spans), 8)
 
 
-def _evidence(sockets: Sequence[TcpSocket], holders: Holders) -> tuple[str, ...]:
+def _evidence(sockets: Sequence[TcpSocket], holders: PortHolders) -> tuple[str, ...]:
     lines = []
     for socket in sockets[:SHOWN]:
         address = f"[{socket.address}]" if ":" in socket.address else socket.address

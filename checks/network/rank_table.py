@@ -28,7 +28,7 @@ from npudoctor.core.frozen import replace
 
 if TYPE_CHECKING:
     from npudoctor.facts.rank_table.reading import RankTableFile
-    from npudoctor.facts.rank_table.rules import Fault
+    from npudoctor.facts.rank_table.rules import RankTableFault
 
 SHOWN = 20
 # A rank that is none, or that the job does not have, is none of the table's either.
@@ -212,8 +212,8 @@ def _report_initializing(host: Host, path: str) -> Finding:
 
 def _of_the_table(host: Host, path: str, look: RankTableFile) -> Iterator[Union[Finding, Facts]]:
     from npudoctor.facts.rank_table.model import SERVERS, VERSIONS, RankTableReader, template_of
-    from npudoctor.facts.rank_table.rules import Fault, inner_faults
-    from npudoctor.facts.rank_table.this_machine import Here
+    from npudoctor.facts.rank_table.rules import RankTableFault, find_inner_faults
+    from npudoctor.facts.rank_table.this_machine import LocalRankTable
 
     version = look.table.get("version")
     if template_of(look.table) == SERVERS and isinstance(version, str) and version not in ("", *VERSIONS):
@@ -228,10 +228,10 @@ def _of_the_table(host: Host, path: str, look: RankTableFile) -> Iterator[Union[
     reader = RankTableReader()
     status = reader.text(look.table, "status", "")
     table = reader.table(look.table)
-    faults = [Fault("bad-value", text) for text in reader.faults]
+    faults = [RankTableFault("bad-value", text) for text in reader.faults]
     if status not in ("", "completed"):
-        faults.append(Fault("bad-value", _("status is {value}, not completed", value=status[:40])))
-    here = Here(host, table)
+        faults.append(RankTableFault("bad-value", _("status is {value}, not completed", value=status[:40])))
+    here = LocalRankTable(host, table)
     yield Facts(
         {
             "path": path,
@@ -242,13 +242,13 @@ def _of_the_table(host: Host, path: str, look: RankTableFile) -> Iterator[Union[
             "this-server": here.server.id if here.server else None,
         }
     )
-    faults += [*inner_faults(table, host.variables), *(here.faults() if table.devices else ())]
+    faults += [*find_inner_faults(table, host.variables), *(here.faults() if table.devices else ())]
     yield from _report_faults(path, faults)
 
 
-def _report_faults(path: str, faults: Iterable[Fault]) -> Iterator[Finding]:
+def _report_faults(path: str, faults: Iterable[RankTableFault]) -> Iterator[Finding]:
     """One finding for each kind of fault: a table that was written by a wrong script has it on every line."""
-    by_code: dict[str, list[Fault]] = {}
+    by_code: dict[str, list[RankTableFault]] = {}
     for fault in faults:
         by_code.setdefault(fault.code, []).append(fault)
     for code, same in by_code.items():

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Optional
 from npudoctor import Command, Export, FileMark, Fix, Host, Risk, _
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.lazy import pattern
-from npudoctor.facts.python.closure import Need, find_excluding, join_specifiers
+from npudoctor.facts.python.closure import Requirement, find_excluding, join_specifiers
 from npudoctor.facts.python.frameworks import closure_of
 from npudoctor.facts.python.pip import (
-    by_uv,
     entry_of,
-    in_users_site,
     installer,
     installs_nothing,
+    is_in_users_site,
     needs_root,
     pip_argv,
     pip_first,
+    uses_uv,
 )
-from npudoctor.facts.python.specifiers import is_empty, tidy
+from npudoctor.facts.python.specifiers import is_empty, simplify
 from npudoctor.host.python.interpreter import Distribution, normal
 from npudoctor.host.python.requirements import read_requirement
 
@@ -113,9 +113,9 @@ def pip_wheels(
     """
     words = ("install", "--no-index", "--no-deps", "--upgrade", "--force-reinstall")
     by_hand = pip_fix(host, title, (*words, *paths))
-    if len(by_hand.steps) != 1 or by_uv(host) or host.options.root is not None:
+    if len(by_hand.steps) != 1 or uses_uv(host) or host.options.root is not None:
         return by_hand
-    isolated = () if instead_of and in_users_site(host, instead_of) else ("-I",)
+    isolated = () if instead_of and is_in_users_site(host, instead_of) else ("-I",)
     argv = (host.interpreter.path, *isolated, "-m", "pip", "--isolated", *words)
     user = installer(host, paths)
     marks = tuple(_mark(host, path) for path in paths)
@@ -159,7 +159,7 @@ def pip_replace(host: Host, title: str, names: Sequence[str], requirement: str, 
     """
     first: Line = ("download", "--no-deps", "--dest", WHEELS, requirement)
     last: Line = (*_AGAIN, "--no-index", "--find-links", WHEELS, requirement)
-    if by_uv(host):  # it fetches nothing into a folder
+    if uses_uv(host):  # it fetches nothing into a folder
         first, last = (*_AGAIN, "--dry-run", requirement), (*_AGAIN, requirement)
     text = _("{title}; run each line only after the previous one has succeeded", title=title)
     return pip_fix(host, text, first, *(("uninstall", *names),) * times, last)
@@ -229,15 +229,17 @@ def install_accepted(
         return Fix(title, steps=(), risk=Risk.MANUAL, needs_root=False)
     needs += _needs_of_others(host, name, needs)
     title = title or _("install a {name} that all installed packages accept", name=name)
-    fix: Fix = pip_fix(host, title, ("install", *pins(host, name), f"{name}{tidy(join_specifiers(needs))}"))
+    fix: Fix = pip_fix(
+        host, title, ("install", *pins(host, name), f"{name}{simplify(join_specifiers(needs))}")
+    )
     return fix
 
 
-def _need(user: Distribution, name: str, specifier: SpecifierSet) -> Need:
-    return Need(user, name, specifier, None, (user.name,), False)
+def _need(user: Distribution, name: str, specifier: SpecifierSet) -> Requirement:
+    return Requirement(user, name, specifier, None, (user.name,), False)
 
 
-def _needs_of_others(host: Host, name: str, needs: list[Need]) -> list[Need]:
+def _needs_of_others(host: Host, name: str, needs: list[Requirement]) -> list[Requirement]:
     """What the rest of the environment wants of it, as far as that goes with what the frameworks want."""
     layout, both, more = host.interpreter.layout(), join_specifiers(needs), []
     users = {need.user.folder for need in needs}
@@ -261,7 +263,7 @@ def pins(host: Host, *changed: str) -> tuple[str, ...]:
     whole = closure_of(host)
     gone = set(map(normal, changed))
     kept = {normal(root.name): f"{root.name}=={root.version}" for root in whole.roots}
-    staying: dict[str, list[Need]] = {}
+    staying: dict[str, list[Requirement]] = {}
     for need in whole.needs:
         if need.name not in gone and normal(need.user.name) not in gone:
             staying.setdefault(need.name, []).append(need)
@@ -274,7 +276,7 @@ def pins(host: Host, *changed: str) -> tuple[str, ...]:
         for name, needs in staying.items()
         if name not in kept and any(need.reason and need.specifier for need in needs)
     }
-    bounds = (f"{name}{tidy(join_specifiers(needs))}" for name, needs in sorted(unsaid.items()))
+    bounds = (f"{name}{simplify(join_specifiers(needs))}" for name, needs in sorted(unsaid.items()))
     return (*(word for name, word in kept.items() if name not in gone), *bounds)
 
 

@@ -28,11 +28,17 @@ from npudoctor.facts.python.backends import (
     SWITCH,
     Backend,
     find_backends,
-    missing_import,
-    missing_part,
-    unusable_plugins,
+    find_missing_import,
+    find_missing_part,
+    find_unusable_plugins,
 )
-from npudoctor.facts.python.frameworks import FRAMEWORKS, PACKAGES, be_sure_of_needs, closed_needs, closure_of
+from npudoctor.facts.python.frameworks import (
+    FRAMEWORKS,
+    PACKAGES,
+    closed_needs,
+    closure_of,
+    require_readable_needs,
+)
 from npudoctor.facts.python.installed_modules import (
     is_another,
     is_editable,
@@ -43,7 +49,7 @@ from npudoctor.facts.python.installed_modules import (
     module_of,
     modules_of,
     recorded_once,
-    tops,
+    top_level_modules,
 )
 from npudoctor.facts.python.start_up_code import find_undetermined, start_up_code
 from npudoctor.host.python.installed_files import InstalledFile, site_of
@@ -114,16 +120,16 @@ def framework_modules(host: Host) -> Iterator[Union[Finding, Facts]]:
     strays = list(_strays(host))
     if not whole.roots and not strays:
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
-    copies = {copy.folder: copy for copy in (*whole.roots, *(need.found for need in whole.needs)) if copy}
+    copies = {copy.folder: copy for copy in (*whole.roots, *(need.installed for need in whole.needs)) if copy}
     for one in closed_needs(host):  # there is no list of its files
         copies.pop(one.copy.folder, None)
     yield Facts({"distributions": len(copies)})
     yield from strays
     yield from filter(None, (_judge(host, copy) for copy in copies.values()))
     yield from filter(None, (_judge_backend(host, backend) for backend in find_backends(host)))
-    yield from (_plugin_unusable(framework, path) for framework, path in unusable_plugins(host))
+    yield from (_plugin_unusable(framework, path) for framework, path in find_unusable_plugins(host))
     yield from filter(None, (_start_up_code(place, statement) for place, statement in start_up_code(host)))
-    be_sure_of_needs(host)
+    require_readable_needs(host)
     unclear = find_undetermined(host)
     if unclear is not None:  # most are of a site that works, so that it decides nothing
         raise Unknown(unclear, advisory=True)
@@ -132,7 +138,7 @@ def framework_modules(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _judge(host: Host, copy: Distribution) -> Optional[Finding]:
     """The first of its modules that is not found where it was installed."""
     listed = recorded_once(host, copy)
-    names = tops(listed)
+    names = top_level_modules(listed)
     if not names:
         # Of one whose files lie elsewhere: an editable install, or one in its own source tree.
         name, modules = module_of(copy.name), modules_of(host)
@@ -297,10 +303,10 @@ def _leading_to(host: Host, module: Module) -> tuple[str, ...]:
 
 
 def _judge_backend(host: Host, backend: Backend) -> Optional[Finding]:
-    missing, lacking = missing_part(host, backend), None
+    missing, lacking = find_missing_part(host, backend), None
     text = _("import torch fails: {folder} registers {missing} as a back end, but it does not exist")
     if missing is None:
-        missing = lacking = missing_import(host, backend)
+        missing = lacking = find_missing_import(host, backend)
         text = _("import torch fails: the back end {module} imports {missing}, which is missing")
     if missing is None:
         return None

@@ -32,9 +32,9 @@ from npudoctor.facts.python.replaced_libraries import (
     PRELOAD,
     MissingSymbol,
     ReplacedLibrary,
-    hollow_library,
-    missing_symbols,
-    replaced_in,
+    find_hollow_library,
+    find_missing_symbols,
+    find_replaced,
 )
 from npudoctor.host.libraries.loader import Loaded, Loader, Missing
 from npudoctor.host.python.installed_files import is_whole
@@ -161,22 +161,22 @@ def _judge(host: Host, framework: str, loader: Loader) -> Said:
     yield from _not_found(host, framework, loader)
     if host.options.root is not None:
         return
-    taken = replaced_in(host, loader)
-    lacking = list(missing_symbols(host, loader, taken))
+    taken = find_replaced(host, loader)
+    lacking = list(find_missing_symbols(host, loader, taken))
     if lacking:
-        yield _lacks(host, framework, loader, lacking), lacking[0].taken.found.path
+        yield _lacks(host, framework, loader, lacking), lacking[0].replacement.loaded.path
     else:
-        lack = hollow_library(host, loader, lambda path: is_altered(host, path))
+        lack = find_hollow_library(host, loader, lambda path: is_altered(host, path))
         if lack is not None:
-            yield _hollow(framework, lack), lack.taken.found.path
+            yield _hollow(framework, lack), lack.replacement.loaded.path
     copies = []
     for copy in taken:
-        here, own = host.files.stat(copy.found.path), host.files.stat(copy.own)
+        here, own = host.files.stat(copy.loaded.path), host.files.stat(copy.own)
         # Of one size it is a copy of the very same build, as far as can be seen.
         if _OWN.match(copy.name) and (here is None or own is None or here.size != own.size):
             copies.append(copy)
     if copies and not lacking:
-        yield _copies(host, framework, loader, copies), copies[0].found.path
+        yield _copies(host, framework, loader, copies), copies[0].loaded.path
 
 
 def _describe_need(library: Union[Loaded, Missing]) -> str:
@@ -225,19 +225,19 @@ def _lacks(host: Host, framework: str, loader: Loader, lacking: list[MissingSymb
         _(
             "{framework} cannot be imported: {variable} leads to {path}, and no library has {symbol}",
             framework=framework,
-            variable=first.taken.variable,
-            path=first.taken.found.path,
+            variable=first.replacement.variable,
+            path=first.replacement.loaded.path,
             symbol=first.symbol,
         ),
-        evidence=(*lines, _("loaded without the variable: {path}", path=first.taken.own)),
+        evidence=(*lines, _("loaded without the variable: {path}", path=first.replacement.own)),
         action=Action.CONFIG,
-        fix=_lead_back(host, loader, first.taken),
+        fix=_lead_back(host, loader, first.replacement),
         echo_of=("libstdcxx.too-old", "nccl-version.missing-symbols"),
     )
 
 
 def _hollow(framework: str, lack: MissingSymbol) -> Finding:
-    library = lack.taken.found
+    library = lack.replacement.loaded
     entry = _("{by} leads to {path}", by=library.via, path=library.path)
     return Finding(
         "loaded-libraries.lacks-symbols",
@@ -245,7 +245,7 @@ def _hollow(framework: str, lack: MissingSymbol) -> Finding:
             "{framework} cannot be imported: {path} is loaded as {name}, and no library has {symbol}",
             framework=framework,
             path=library.path,
-            name=lack.taken.name,
+            name=lack.replacement.name,
             symbol=lack.symbol,
         ),
         evidence=(_("{by} needs {symbol}", by=lack.by, symbol=lack.symbol), entry),
@@ -261,11 +261,11 @@ def _copies(host: Host, framework: str, loader: Loader, copies: list[ReplacedLib
         _(
             "{framework} loads {path} instead of its own {own} because of {variable}",
             framework=framework,
-            path=first.found.path,
+            path=first.loaded.path,
             variable=first.variable,
             own=first.own,
         ),
-        evidence=tuple(copy.found.path for copy in copies[:SHOWN]),
+        evidence=tuple(copy.loaded.path for copy in copies[:SHOWN]),
         action=Action.CONFIG,
         fix=_lead_back(host, loader, first),
     )
@@ -273,8 +273,8 @@ def _copies(host: Host, framework: str, loader: Loader, copies: list[ReplacedLib
 
 def _lead_back(host: Host, loader: Loader, taken: ReplacedLibrary) -> Optional[Fix]:
     if taken.variable == PRELOAD:
-        return _without(host, PRELOAD, taken.found.name, re.split(r"[ :]+", host.variables.get(PRELOAD, "")))
-    return _fix(host, loader, taken.name, taken.found.entry)
+        return _without(host, PRELOAD, taken.loaded.name, re.split(r"[ :]+", host.variables.get(PRELOAD, "")))
+    return _fix(host, loader, taken.name, taken.loaded.entry)
 
 
 def _fix(host: Host, loader: Loader, name: str, entry: str) -> Optional[Fix]:

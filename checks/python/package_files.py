@@ -24,7 +24,7 @@ from npudoctor import (
 from npudoctor.checks.python._pip import install_one_of, pip_reinstall
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.python.backends import find_backends
-from npudoctor.facts.python.frameworks import FRAMEWORKS, be_sure_of_needs, closed_needs, closure_of
+from npudoctor.facts.python.frameworks import FRAMEWORKS, closed_needs, closure_of, require_readable_needs
 from npudoctor.facts.python.installed_modules import modules_of, recorded_once
 from npudoctor.facts.python.spoiled_files import SpoiledFiles
 from npudoctor.host.fs.archives import members
@@ -156,7 +156,7 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"distributions": len(copies), "files": seen})
     for site, name in half_removed:
         yield _report_interrupted(host, site, name)
-    be_sure_of_needs(host)
+    require_readable_needs(host)
 
 
 def _programs_gone(host: Host, copy: Distribution) -> list[str]:
@@ -196,7 +196,7 @@ def _two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
 def _distributions(host: Host) -> list[Distribution]:
     """The frameworks, what they require, and what is often beside them; each once."""
     whole = closure_of(host)
-    copies = [*whole.roots, *(need.found for need in whole.needs)]
+    copies = [*whole.roots, *(need.installed for need in whole.needs)]
     copies += [host.interpreter.installed(name) for name in BESIDE]
     if host.interpreter.installed("torch"):
         # Who announces a back end to torch is loaded with torch.

@@ -91,7 +91,7 @@ def python_variables(host: Host) -> Iterator[Union[Finding, Facts]]:
     free = any(folder.endswith(f"/python{_format_version(version)}t") for folder in layout.search_path)
     for name in NAMES:
         yield from _value(host, name, version, free)
-    for refusal in framework_values.refusals(host):
+    for refusal in framework_values.find_refused_values(host):
         words = {**refusal._asdict(), "value": refusal.value or _("set and empty")}
         yield _finding(
             "python-variables.framework-refuses",

@@ -22,7 +22,7 @@ from npudoctor import (
 )
 from npudoctor.checks.python._pip import install_accepted, pins, pip_fix
 from npudoctor.core.frozen import dataclass, replace
-from npudoctor.facts.python.closure import Failure
+from npudoctor.facts.python.closure import KnownFailure
 from npudoctor.facts.python.frameworks import failure_beside
 from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host.python.interpreter import Distribution, Layout
@@ -153,7 +153,7 @@ def _judge(host: Host, scipy: Optional[Distribution], wanted: Wanted) -> Optiona
     return None
 
 
-def _weight(failure: Optional[Failure]) -> Severity:
+def _weight(failure: Optional[KnownFailure]) -> Severity:
     return ERROR if failure is not None and not failure.lenient else WARNING
 
 

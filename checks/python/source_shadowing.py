@@ -247,7 +247,9 @@ def _is_imported(host: Host, name: str) -> bool:
         whole = closure_of(host)
     except CannotTell:
         return False
-    packages = {normal(root.name) for root in whole.roots} | {need.name for need in whole.needs if need.found}
+    packages = {normal(root.name) for root in whole.roots} | {
+        need.name for need in whole.needs if need.installed
+    }
     distribution = DISTRIBUTIONS.get(name, normal(name))
     return bool(whole.roots) and (name in (*STANDARD, *BACKPORTS) or distribution in packages)
 

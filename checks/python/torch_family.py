@@ -30,8 +30,8 @@ from npudoctor.checks.python._pip import (
     torch_install,
     with_source_of_triton,
 )
-from npudoctor.facts.python.specifiers import accepts, add_build, drop_build, exact
-from npudoctor.facts.python.torch_builds import companions, needed_by, other_build
+from npudoctor.facts.python.specifiers import accepts, add_build, drop_build, pinned_version
+from npudoctor.facts.python.torch_builds import companion_releases, find_other_build, libraries_needed_by
 from npudoctor.host import CannotTell
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import read_requirement, version_number
@@ -97,7 +97,7 @@ def torch_family(host: Host) -> Iterator[Union[Finding, Facts]]:
         member
         for member in family
         if read_requirement(member, "torch", host.interpreter.layout()) is not None
-        or (torch is not None and needed_by(host, member))
+        or (torch is not None and libraries_needed_by(host, member))
     ]
     for member in judged:
         finding = _judge(host, member, torch)
@@ -136,7 +136,7 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
     if accepts(specifier, torch.version):
         return None
     # 2.7.1.post1 where ==2.7.1 is wanted may well do.
-    release = exact(specifier)
+    release = pinned_version(specifier)
     near = release is not None and release.release == version.release
     return Finding(
         "torch-family.mismatch",
@@ -155,7 +155,7 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
 
 def _other_build(host: Host, member: Distribution, torch: Distribution) -> Optional[Finding]:
     """What its extension module asks for and this torch does not have; None where all is there."""
-    other = other_build(host, member, torch)
+    other = find_other_build(host, member, torch)
     if other is None:
         return None
     text = _("{name} {version} was built for CUDA {mine}, but torch {torch} for CUDA {theirs}")
@@ -185,7 +185,7 @@ def _same_build(host: Host, title: str, member: Distribution, torch: Distributio
     """
     release, _plus, local = torch.version.partition("+")
     alike = member.version.partition("+")[0]
-    specifiers = companions(member.name.lower(), release)
+    specifiers = companion_releases(member.name.lower(), release)
     fits = read_requirement(member, "torch", host.interpreter.layout())
     fix: Fix
     if (fits and accepts(fits, torch.version)) or (specifiers and specifiers.contains(alike)):

@@ -29,7 +29,7 @@ from npudoctor.facts.job import process as job
 from npudoctor.facts.job.expected_accelerator import gpu_here, npu_expected
 from npudoctor.facts.python.frameworks import closure_of
 from npudoctor.facts.python.pip import entry_of
-from npudoctor.facts.python.specifiers import accepts, drop_build, exact
+from npudoctor.facts.python.specifiers import accepts, drop_build, pinned_version
 from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host.python.interpreter import Distribution, normal
 from npudoctor.host.python.requirements import read_requirement, version_number
@@ -145,7 +145,7 @@ def _beside_torch(host: Host, adapter: Distribution, torch: Optional[Distributio
     if version is None or accepts(specifier, torch.version):
         return None
     fix, or_else = _fixes(host, specifier, torch)
-    release = exact(specifier)
+    release = pinned_version(specifier)
     near = release is not None and release.release == version.release
     return Finding(
         "torch-npu.torch-mismatch",

@@ -25,7 +25,7 @@ from npudoctor.checks.python._pip import TRITON_ASCEND, pip_fix, pip_install, wi
 from npudoctor.core.frozen import dataclass, replace
 from npudoctor.facts.cann.framework_pair import pair_finding, without_cann
 from npudoctor.facts.cann.in_use import cann_in_use, product_version
-from npudoctor.facts.python.specifiers import accepts, exact
+from npudoctor.facts.python.specifiers import accepts, pinned_version
 from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import read_requirement, version_number
@@ -190,7 +190,7 @@ def _weight(copy: Optional[Distribution], name: str, specifier: SpecifierSet) ->
         return WARNING
     if copy is None:
         return ERROR
-    installed, wanted_release = version_number(copy), exact(specifier)
+    installed, wanted_release = version_number(copy), pinned_version(specifier)
     return WARNING if wanted_release is not None and installed.release == wanted_release.release else ERROR
 
 

@@ -11,7 +11,7 @@ from npudoctor.core.frozen import dataclass, field
 from npudoctor.facts.job.interface_names import GLOO, HCCL, default_order, read_names, usable_addresses
 from npudoctor.facts.job.nodes import read_number, runs_first_rank
 from npudoctor.facts.job.ports import BASE, PortClaim, RemotePort, find_named_ports
-from npudoctor.facts.leftovers.port_holders import Holders, occupants
+from npudoctor.facts.leftovers.port_holders import PortHolders, find_occupants
 from npudoctor.host import CannotTell
 from npudoctor.host.network.sockets import TcpSocket
 
@@ -74,7 +74,7 @@ class HostPorts:
         return {"address": self.address, "ports": list(self.ports)}
 
 
-def points(host: Host, holders: Holders) -> list[Point]:
+def points(host: Host, holders: PortHolders) -> list[Point]:
     """Those that the variables name; where none is on this machine, the loopback address too."""
     first = runs_first_rank(host)
     agent = host.variables.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
@@ -114,10 +114,10 @@ def points(host: Host, holders: Holders) -> list[Point]:
     return named
 
 
-def _of_this_job(host: Host, claim: PortClaim, holders: Holders) -> bool:
+def _of_this_job(host: Host, claim: PortClaim, holders: PortHolders) -> bool:
     """Whether who listens is this job's: an ancestor, a process of the examined job, or the rank with which
     the others of this node, us among them, will meet."""
-    found = occupants(claim, host.sockets.bound(), holders)
+    found = find_occupants(claim, host.sockets.bound(), holders)
     if found.ancestors:
         return True
     rank = read_number(host, "RANK")
@@ -133,13 +133,13 @@ def _of_this_job(host: Host, claim: PortClaim, holders: Holders) -> bool:
     )
 
 
-def listeners(host: Host, claim: PortClaim, holders: Holders, port: int = 0) -> list[TcpSocket]:
+def listeners(host: Host, claim: PortClaim, holders: PortHolders, port: int = 0) -> list[TcpSocket]:
     """Who is in the way of a claim, or of one of its ports."""
-    held = occupants(claim, host.sockets.bound(), holders).held
+    held = find_occupants(claim, host.sockets.bound(), holders).held
     return [socket for socket in held if port in (0, socket.port)]
 
 
-def host_ports(host: Host, holders: Holders) -> Optional[HostPorts]:
+def host_ports(host: Host, holders: PortHolders) -> Optional[HostPorts]:
     """What HCCL listens on, on this host; None where it is not used, or nobody can say on which address."""
     try:
         if not host.npu_wanted():
@@ -152,7 +152,7 @@ def host_ports(host: Host, holders: Holders) -> Optional[HostPorts]:
     address = _address(host)
     claims = [ports for ports in find_named_ports(host) if isinstance(ports, PortClaim) and ports.hccl]
     for claim in claims[-1:] if address else []:
-        if occupants(claim, host.sockets.bound(), holders).ancestors:
+        if find_occupants(claim, host.sockets.bound(), holders).ancestors:
             return None
         every = [port for low, high in claim.spans for port in range(low, high + 1)][:WIDEST]
         if claim.variable != BASE:
@@ -176,7 +176,7 @@ def _of_the_rank_table(host: Host) -> Optional[HostPorts]:
     """The ports of this host in the job's rank table; where they are wrong, rank-table says so."""
     from npudoctor.facts.rank_table.model import RankTableReader
     from npudoctor.facts.rank_table.reading import VARIABLE, named_path, read_table
-    from npudoctor.facts.rank_table.this_machine import Here
+    from npudoctor.facts.rank_table.this_machine import LocalRankTable
 
     if not host.variables.get(VARIABLE):
         return None
@@ -184,7 +184,7 @@ def _of_the_rank_table(host: Host) -> Optional[HostPorts]:
         look = read_table(host, named_path(host, VARIABLE) or "")
         if look.fault or look.initializing:
             return None
-        server = Here(host, RankTableReader().table(look.table)).server
+        server = LocalRankTable(host, RankTableReader().table(look.table)).server
     except CannotTell:
         return None
     if server is None or not server.host_ip:

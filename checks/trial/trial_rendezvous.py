@@ -33,7 +33,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import replace
 from npudoctor.core.ports import runs, spell
 from npudoctor.facts.job.nodes import node_count
-from npudoctor.facts.leftovers.port_holders import Holders, abbreviate
+from npudoctor.facts.leftovers.port_holders import PortHolders, abbreviate
 from npudoctor.host.network.sockets import TcpSocket
 from npudoctor.trial.trials import Attempt, Trial
 
@@ -119,7 +119,7 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
     ip(7), `ip_unprivileged_port_start`; socket(7), SO_ATTACH_FILTER; resolv.conf(5).
     """
     allowed(host)
-    holders = Holders(host)
+    holders = PortHolders(host)
     asked, hccl, named, unknown = _asked(host, holders)
     trial = host.trials.tried(
         "rendezvous",
@@ -161,7 +161,7 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _asked(
-    host: Host, holders: Holders
+    host: Host, holders: PortHolders
 ) -> tuple[list[Point], Optional[HostPorts], list[dict[str, str]], str]:
     """What is asked of the child; and why some of it is not known: the rest is tried all the same."""
     try:
@@ -209,7 +209,7 @@ def _addresses(trial: Trial, attempt: Attempt) -> list[str]:
     return [str(address) for address in next(told, ())]
 
 
-def _of_other_trials(host: Host, point: Optional[Point], attempt: Attempt, holders: Holders) -> bool:
+def _of_other_trials(host: Host, point: Optional[Point], attempt: Attempt, holders: PortHolders) -> bool:
     """Whether it may have been another trial's: nobody was seen to listen there before this one waited."""
     if attempt.number != errno.EADDRINUSE or attempt.facts.get("alone", True):
         return False
@@ -238,7 +238,7 @@ def _tried(attempt: Attempt) -> dict[str, object]:
     return {"what": attempt.what, "errno": attempt.number, **attempt.facts}
 
 
-def _cannot_bind(host: Host, point: Point, attempt: Attempt, holders: Holders) -> Finding:
+def _cannot_bind(host: Host, point: Point, attempt: Attempt, holders: PortHolders) -> Finding:
     if not point.label:
         text = _("no process can listen on a TCP port here: {why}", why=attempt.reason)
         return Finding("trial-rendezvous.cannot-bind", text, action=Action.CONFIG)
@@ -294,7 +294,7 @@ def _held(
     held: Sequence[TcpSocket],
     evidence: tuple[str, ...],
     fix: Optional[Fix],
-    holders: Holders,
+    holders: PortHolders,
 ) -> Finding:
     """Somebody else has the port. Who it is may be hidden from this user: then whose it is."""
     place = {"ports": spell(runs(ports)), "label": label}
@@ -320,7 +320,7 @@ def _held(
     )
 
 
-def _hccl(host: Host, hccl: HostPorts, attempt: Attempt, holders: Holders) -> Iterator[Finding]:
+def _hccl(host: Host, hccl: HostPorts, attempt: Attempt, holders: PortHolders) -> Iterator[Finding]:
     told = attempt.facts.get("refused")
     refused = {int(port): int(number) for port, number in told.items()} if isinstance(told, Mapping) else {}
     bad = {port for port in refused if port in hccl.needed or not hccl.needed}

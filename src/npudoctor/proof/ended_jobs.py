@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from npudoctor.facts.leftovers.owners import selected_owner
-from npudoctor.facts.leftovers.sessions import of_the_kernel, session_of
+from npudoctor.facts.leftovers.sessions import is_kernel_thread, session_of
 from npudoctor.host import Host
 from npudoctor.host.process.processes import Process
 from npudoctor.proof.slurm import has_slurm, jobs_over
@@ -24,7 +24,7 @@ class ProcessSelection:
         self._ours = set(host.processes.ancestors(host.processes.self_pid))
 
     def __call__(self, process: Process) -> bool:
-        if process.pid in self._ours or of_the_kernel(self._host, process.pid):
+        if process.pid in self._ours or is_kernel_thread(self._host, process.pid):
             return False
         if self._owner is not None and process.uid != self._owner:
             return False

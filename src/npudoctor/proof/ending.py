@@ -13,7 +13,7 @@ from typing import Optional
 
 from npudoctor.core.marks import ProcessMark
 from npudoctor.core.messages import _
-from npudoctor.facts.leftovers.sessions import of_the_kernel, session_of
+from npudoctor.facts.leftovers.sessions import is_kernel_thread, session_of
 from npudoctor.host import Host
 from npudoctor.proof.slurm import why_not_over
 from npudoctor.proof.stale import StaleJudge, jobs_of
@@ -41,7 +41,7 @@ class Endings:
 
     def why_not(self, pid: int) -> str:
         """Why it may not be ended, whatever becomes of its children; empty when it may."""
-        if pid <= 1 or pid in self._ours or of_the_kernel(self._host, pid):
+        if pid <= 1 or pid in self._ours or is_kernel_thread(self._host, pid):
             return _("process {pid} belongs to npudoctor itself or to the system", pid=pid)
         staleness = self._judge.staleness(pid)
         if not staleness.proven:

@@ -15,9 +15,9 @@ from npudoctor.facts.leftovers.cache_server import (
     LOGINS,
     SPILL,
     SpillFolder,
+    limit_by_owner,
     spill_folder,
     trusted_owners,
-    within,
 )
 from npudoctor.host import CannotTell
 from npudoctor.proof.creator import Life, creator_life
@@ -250,7 +250,7 @@ def unlogged_folders(snapshot: Snapshot) -> list[SpillFolder]:
             continue  # not ours to look into, which is said already
         paths = [f"{root}/{name}" for name in names if SPILL.match(name)]
         owners = {path: _owner(snapshot, path) for path in paths if not snapshot.host.files.may_block(path)}
-        for path in within({path: uid for path, uid in owners.items() if uid is not None}, LOGINS)[0]:
+        for path in limit_by_owner({path: uid for path, uid in owners.items() if uid is not None}, LOGINS)[0]:
             try:
                 folder = spill_folder(path)
             except OSError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Optional
 
 from npudoctor.core.messages import _
-from npudoctor.facts.leftovers.sessions import of_the_kernel
+from npudoctor.facts.leftovers.sessions import is_kernel_thread
 from npudoctor.facts.leftovers.temporary_folders import TempFolder
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.process.processes import Process
@@ -51,7 +51,7 @@ class FolderMakers:
             # A mount of another place shows another path.
             if any(name in target.split("/") for _number, target in opened or ()):
                 return _("process {pid} has it open", pid=pid)
-            if opened is not None or of_the_kernel(self._host, pid) or pid == 1:
+            if opened is not None or is_kernel_thread(self._host, pid) or pid == 1:
                 continue
             # Other users cannot pass a 0700 folder, and need not be readable; nor the kernel's own.
             process = self._host.processes.all()[pid]
@@ -93,7 +93,7 @@ class FolderMakers:
         by_start = [
             (process.started, pid)
             for pid, process in host.processes.all().items()
-            if not process.gone and not of_the_kernel(host, pid) and uid in users(host, process)
+            if not process.gone and not is_kernel_thread(host, pid) and uid in users(host, process)
         ]
         for _started, pid in by_start:
             if self.heir(pid) and _makes(host, host.processes.all()[pid]):

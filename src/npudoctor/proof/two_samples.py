@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Callable, Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.lazy import pattern
-from npudoctor.facts.leftovers.sessions import of_the_kernel, service_of, session_of
+from npudoctor.facts.leftovers.sessions import is_kernel_thread, service_of, session_of
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.process.processes import Process
 
@@ -54,7 +54,7 @@ def sample_twice(host: Host, wanted: Callable[[Process], bool]) -> TwoSamples:
         for process in known
         if process.state == "Z" and (process.threads > 1 or process.name.lower().startswith(TRAINING))
     ]
-    stuck = [process for process in known if process.state == "D" and not of_the_kernel(host, process.pid)]
+    stuck = [process for process in known if process.state == "D" and not is_kernel_thread(host, process.pid)]
     at_rest = [
         holder
         for holder in holders

@@ -11,7 +11,7 @@ from npudoctor.core.redact.bundle import BundleRedactor
 from npudoctor.core.redact.prefilter import HIDDEN
 from npudoctor.core.redact.redact import redact
 from npudoctor.facts.snapshot.compare import STACK, is_own
-from npudoctor.facts.snapshot.sections import Section
+from npudoctor.facts.snapshot.sections import FactSection
 from npudoctor.render.printable import printable
 from npudoctor.runner.snapshot import TakenSnapshot
 
@@ -112,7 +112,7 @@ def _lines(taken: TakenSnapshot, clean: _Cleaner) -> Iterator[str]:
 
 
 def _facts(taken: TakenSnapshot, section: str) -> dict[str, object]:
-    taken_section = taken.sections.get(section) or Section(section, ())
+    taken_section = taken.sections.get(section) or FactSection(section, ())
     return {fact.name: "not readable" if fact.unread else fact.value for fact in taken_section.facts}
 
 

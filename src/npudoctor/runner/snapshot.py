@@ -9,7 +9,7 @@ from typing import Optional
 from npudoctor.checking.check import Check, CheckOutput
 from npudoctor.core.frozen import dataclass, replace
 from npudoctor.core.model import Report, Scope, Status
-from npudoctor.facts.snapshot.sections import READERS, Section, read_section
+from npudoctor.facts.snapshot.sections import READERS, FactSection, read_section
 from npudoctor.host import Host
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner import verdict
@@ -23,14 +23,14 @@ class TakenSnapshot:
     """What was read of the node, and the report of the checks that were asked with it."""
 
     report: Report
-    sections: Mapping[str, Section]
+    sections: Mapping[str, FactSection]
 
 
 def take(
     loaded: LoadedChecks, host: Host, settings: Settings, until: Optional[float] = None
 ) -> TakenSnapshot:
     """Read all sections and ask all checks of this host: what one of them does harms no other."""
-    sections: dict[str, Section] = {}
+    sections: dict[str, FactSection] = {}
     readers = tuple(_reader(name, sections) for name in READERS)
     both = replace(loaded, checks=(*readers, *loaded.checks))
     report = run(both, host, settings, until)
@@ -38,13 +38,13 @@ def take(
     known = dict(sections)  # a reader that was left behind may still add to it
     whole = {}
     for name, row in rows.items():
-        whole[name] = known.get(name) or Section(  # one that was not read in time
+        whole[name] = known.get(name) or FactSection(  # one that was not read in time
             name, (), row.reason or row.status.value, crashed=row.status is Status.CRASHED
         )
     return TakenSnapshot(_without_readers(report, settings), whole)
 
 
-def _reader(name: str, sections: dict[str, Section]) -> Check:
+def _reader(name: str, sections: dict[str, FactSection]) -> Check:
     """What reads a section, as the runner asks it: with a deadline, in a thread that may be left behind."""
 
     def ask(host: Host) -> Iterator[CheckOutput]:

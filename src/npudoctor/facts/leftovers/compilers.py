@@ -16,7 +16,7 @@ _WORDS = 4  # of a command line, in which the script or the module is
 
 
 def is_orphaned_compiler(host: Host, process: Process) -> bool:
-    """Whether it compiles operators, and its parent is gone."""
+    """Return whether a process compiles operators, and its parent is gone."""
     parent = host.processes.all().get(process.parent)
     if process.gone or (parent is not None and parent.name not in INIT) or not process.parent:
         return False

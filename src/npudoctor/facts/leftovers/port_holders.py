@@ -16,8 +16,10 @@ from npudoctor.host.users.accounts import user_names
 LOOPBACK = ("127.", "::1", "::ffff:127.")
 
 
-class Holders:
-    """Answers for sockets of one run; the descriptors of all processes are read once, and only when asked."""
+class PortHolders:
+    """Says who holds the sockets of one run; the descriptors of all processes are read once, and only when
+    needed.
+    """
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -26,7 +28,7 @@ class Holders:
         self._users: Optional[dict[int, str]] = None
 
     def pids(self, bound: TcpSocket) -> tuple[int, ...]:
-        """The processes that have it open; empty when none that we may look into has."""
+        """The processes that have a socket open; empty when none that we may look into has."""
         if self._pids is None:
             self._pids = {}
             for pid in self._host.processes.all():
@@ -35,9 +37,10 @@ class Holders:
                         self._pids.setdefault(target, set()).add(pid)
         return tuple(sorted(self._pids.get(f"socket:[{bound.inode}]", ())))
 
-    def is_ancestors(self, bound: TcpSocket) -> bool:
-        """Whether we ourselves or one of our ancestors, init apart, listens with it, or the job that is
-        examined has it."""
+    def is_held_by_ancestor(self, bound: TcpSocket) -> bool:
+        """Return whether we ourselves or an ancestor of ours, except init, listens with this socket, or the
+        examined job has it open.
+        """
         job = job_pids(self._host)
         if job and not job.isdisjoint(self.pids(bound)):
             return True
@@ -67,29 +70,34 @@ class Holders:
 
 
 @dataclass(frozen=True)
-class Occupants:
-    """The sockets on the ports of a claim: in the way, an ancestor's, or on an address that is not needed."""
+class PortOccupants:
+    """The sockets on the ports of a claim: `held` ones are in the way, `ancestors` are our own, `apart` are
+    on an address that is not needed.
+    """
 
     held: list[TcpSocket] = field(default_factory=list)
     ancestors: list[TcpSocket] = field(default_factory=list)
     apart: list[TcpSocket] = field(default_factory=list)
 
 
-def occupants(claim: PortClaim, bound: Iterable[TcpSocket], holders: Holders) -> Occupants:
-    """Where somebody listens, connections are those that were accepted: the listener alone counts.
+def find_occupants(claim: PortClaim, bound: Iterable[TcpSocket], holders: PortHolders) -> PortOccupants:
+    """The sockets on the ports of a claim. Where somebody listens, connections on the same port were accepted
+    by the listener, which alone counts.
 
-    HCCL binds the address of a network card, which a connection inside of the machine leaves free.
+    HCCL binds the address of a network card, which a connection within the machine leaves free.
     """
     claimed = mask(claim.spans)
     here = [socket for socket in bound if claimed[socket.port]]
     listened = {socket.port for socket in here if socket.listening}
-    occupants_of = Occupants()
+    occupants_of = PortOccupants()
     for socket in here:
         if socket.listening:
-            (occupants_of.ancestors if holders.is_ancestors(socket) else occupants_of.held).append(socket)
+            (occupants_of.ancestors if holders.is_held_by_ancestor(socket) else occupants_of.held).append(
+                socket
+            )
         elif socket.port not in listened:
             inside = claim.hccl and socket.address.startswith(LOOPBACK)
-            ours = occupants_of.ancestors if holders.is_ancestors(socket) else occupants_of.held
+            ours = occupants_of.ancestors if holders.is_held_by_ancestor(socket) else occupants_of.held
             (occupants_of.apart if inside else ours).append(socket)
     return occupants_of
 

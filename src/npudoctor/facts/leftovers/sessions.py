@@ -13,7 +13,8 @@ _WORDS = 6  # of a command line, in which a notebook is named
 
 
 def session_of(host: Host, pid: int) -> Optional[str]:
-    """What keeps it on purpose, in a word; None when nothing is seen that does."""
+    """What keeps a process alive on purpose, in a word; None when nothing does that can be seen."""
+    # Units of systemd --user run on when the user logs out, with lingering.
     if any("/user@" in path for path in host.processes.cgroups(pid) or ()):
         return "systemd --user"
     for ancestor in host.processes.ancestors(pid):
@@ -28,14 +29,14 @@ def session_of(host: Host, pid: int) -> Optional[str]:
 
 
 def service_of(host: Host, pid: int) -> Optional[str]:
-    """The service of the system that looks after it; None when it is in none."""
+    """The system service that manages a process; None when it is in none."""
     for path in host.processes.cgroups(pid) or ():
         if path.startswith("/system.slice/") and path.endswith(".service"):
             return path.rpartition("/")[2]
     return None
 
 
-def of_the_kernel(host: Host, pid: int) -> bool:
-    """Whether it is a thread of the kernel."""
+def is_kernel_thread(host: Host, pid: int) -> bool:
+    """Return whether it is a thread of the kernel."""
     process = host.processes.all().get(pid)
     return pid == KERNEL or (process is not None and process.parent == KERNEL)

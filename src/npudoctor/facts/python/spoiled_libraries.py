@@ -22,8 +22,11 @@ LFS = b"version https://git-lfs.github.com/spec/"
 
 
 class SpoiledLibraries:
-    """Looks into each library of one distribution, opened once. After that `other` tells those that can be
-    loaded, and hold something else than was installed; `unreadable` those that this user may not read."""
+    """Looks into each library of one distribution, opened once.
+
+    Afterwards `other` has those that can be loaded and hold something else than was installed; `unreadable`
+    those that this user may not read.
+    """
 
     def __init__(self, files: Files, site: str, listed_at: int) -> None:
         """`listed_at`: when the list of the distribution's files was written, in seconds."""
@@ -33,7 +36,7 @@ class SpoiledLibraries:
         self.unreadable: list[str] = []
 
     def among(self, libraries: Sequence[tuple[InstalledFile, int]]) -> Iterator[str]:
-        """The paths of those that no loader gets through; each is given with its size now."""
+        """Yield the paths of the libraries that no loader gets through; each is given with its size now."""
         largest = {
             library.path
             for library, _now in heapq.nlargest(LARGEST, libraries, key=lambda pair: pair[0].size)
@@ -60,7 +63,9 @@ class SpoiledLibraries:
                 self.unreadable.append(library.path)
 
     def _is_other(self, file: Opened, library: InstalledFile) -> bool:
-        """Whether it was written after the installation, and differs; of as many as can be read quickly."""
+        """Return whether it was written after the installation and differs from it; only for as many as can
+        be read quickly.
+        """
         if not library.digest or file.mtime <= self._listed_at + LATER or library.size > self._left:
             return False
         import hashlib  # which loads OpenSSL

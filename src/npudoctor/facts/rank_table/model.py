@@ -18,7 +18,9 @@ Object = Mapping[str, object]
 
 @dataclass(frozen=True)
 class Device:
-    """One rank. `rank` is None in a table without rank ids. `ports` by their keys."""
+    """One rank. `where`: its place in the file, for messages. `rank` is None in a table without rank ids.
+    `ports`: by their keys.
+    """
 
     where: str
     id: Optional[int]
@@ -50,10 +52,12 @@ class SuperPod:
 
 @dataclass(frozen=True)
 class StatedCount:
-    """A number that must be that of the things which follow."""
+    """A count in the table, and the real number of things that it counts. `stated`: None where it cannot be
+    read.
+    """
 
     where: str
-    told: Optional[int]
+    stated: Optional[int]
     real: int
 
 
@@ -75,14 +79,14 @@ class RankTable:
 
 
 def template_of(table: Object) -> str:
-    """Which of the published templates it follows."""
+    """Which of the published templates a table follows: SERVERS, PODS or LAB."""
     if "group_list" not in table:
         return SERVERS
     return LAB if "para_plane_nic_location" in table or table.get("deploy_mode") == "lab" else PODS
 
 
 class RankTableReader:
-    """Takes a table apart and writes down in `faults` what its form lacks."""
+    """Reads a table, and lists in `faults` what is wrong with its form."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []
@@ -171,7 +175,9 @@ class RankTableReader:
         )
 
     def text(self, holder: Object, key: str, where: str, needed: bool = True) -> str:
-        """A string; "" where it is missing."""
+        """A string; "" where it is missing. A fault is noted where it is no string, or missing and
+        `needed`.
+        """
         value = holder.get(key)
         place = f"{where}.{key}".lstrip(".")
         if isinstance(value, str):
@@ -200,7 +206,7 @@ class RankTableReader:
         return None
 
     def items(self, holder: Object, key: str, where: str) -> Iterator[tuple[str, Object]]:
-        """The objects of a list, each with its place."""
+        """Yield the objects of a list, each with its place."""
         value = holder.get(key)
         place = f"{where}.{key}".lstrip(".")
         if key not in holder:

@@ -19,10 +19,10 @@ Reader = Callable[[Host], Iterator[Fact]]
 
 
 @dataclass(frozen=True)
-class Section:
-    """One section: what was read, and what was not. `failed`: why it ended before it was complete, or "".
+class FactSection:
+    """One section: its facts. `failed`: why it ended before it was complete, or "".
 
-    `crashed`: that was a defect of ours. `advisory`: it cannot be seen from here, whatever the node has.
+    `crashed`: by a defect of ours. `advisory`: it cannot be seen from here, whatever the node has.
     """
 
     name: str
@@ -32,23 +32,23 @@ class Section:
     advisory: bool = False
 
 
-def read_section(name: str, host: Host) -> Section:
-    """Read one section. Whatever goes wrong in it is said in it: no section stops another."""
+def read_section(name: str, host: Host) -> FactSection:
+    """Read one section. An error is recorded in the section and does not stop the others."""
     facts: list[Fact] = []
     try:
         for read in READERS[name](host):
             facts.append(_without_secrets(name, read))
     except NotRunning:
-        return Section(name, tuple(facts), not_running(), advisory=True)
+        return FactSection(name, tuple(facts), not_running(), advisory=True)
     except CannotTell as error:
-        return Section(name, tuple(facts), redact(error.reason), advisory=error.advisory)
+        return FactSection(name, tuple(facts), redact(error.reason), advisory=error.advisory)
     except Exception as error:
-        return Section(name, tuple(facts), redact(f"{type(error).__name__}: {error}"), crashed=True)
-    return Section(name, tuple(facts))
+        return FactSection(name, tuple(facts), redact(f"{type(error).__name__}: {error}"), crashed=True)
+    return FactSection(name, tuple(facts))
 
 
 def _without_secrets(section: str, read: Fact) -> Fact:
-    """Names of packages do not announce any secret: secretstorage has a version too."""
+    """The fact without secrets. Names of packages announce no secret: `secretstorage` has a version too."""
     value = read.value
     if section == "variables" and isinstance(value, str):
         # Of a variable that is somebody's own only the name is told, as in a bundle of `explain --collect`.
@@ -93,7 +93,7 @@ def _driver(host: Host) -> Iterator[Fact]:
 
 
 def _accelerator(host: Host) -> Iterator[Fact]:
-    """Of READERS, as the others here."""
+    """Yield number, models and kernel driver of NPUs and GPUs."""
     for kind, devices in (("NPU", host.npus), ("GPU", host.gpus)):
         yield Fact(f"{kind}s", len(devices.nodes))
         yield Fact(f"{kind} models", devices.models, devices.unread or "")
@@ -120,7 +120,7 @@ def _packages(host: Host) -> Iterator[Fact]:
 
 
 def _variables(host: Host) -> Iterator[Fact]:
-    """Of READERS: those of the job."""
+    """Yield the variables of the job."""
     yield from (Fact(name, value) for name, value in sorted(host.variables.items()))
 
 

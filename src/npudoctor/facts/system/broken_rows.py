@@ -16,7 +16,7 @@ USERS = (
 
 
 def broken_rows(host: Host, check: str, table: str) -> Iterator[Finding]:
-    """A warning for what a site added to a table and could not be used."""
+    """Yield a warning for rows that a site added to a table and that cannot be used."""
     broken = host.knowledge.broken(table)
     if broken:
         yield Finding(

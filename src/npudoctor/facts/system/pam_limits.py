@@ -16,24 +16,25 @@ UNLIMITED = 1 << 62
 
 @dataclass(frozen=True)
 class PamLimit:
-    """A soft and a hard limit, each None where nothing is said of it; `path` says the soft one."""
+    """A soft and a hard limit, each None where nothing sets it; `path`: the file that sets the soft one."""
 
     soft: Optional[int] = None
     hard: Optional[int] = None
     path: str = ""
 
 
-def sources(files: Files) -> dict[str, str]:
-    """The files that pam_limits reads, by path."""
+def read_sources(files: Files) -> dict[str, str]:
+    """The texts of the files that pam_limits reads, by path."""
     paths = [CONF, *(f"{FOLDER}/{name}" for name in files.names(FOLDER) if name.endswith(".conf"))]
     texts = ((path, files.text(path)) for path in paths)
     return {path: text for path, text in texts if text is not None}
 
 
 def pam_limit(texts: Mapping[str, str], item: str, user: str, groups: Collection[str] = ()) -> PamLimit:
-    """What a session of this user gets of an item. The narrowest domain counts, of equals the last.
+    """The limit that a session of this user gets for an item. The narrowest domain counts; of equal ones the
+    last.
 
-    The star and groups are for everybody but root. Ranges of ids are not understood, and match nobody.
+    The star and groups are for everybody but root. Ranges of ids are not supported, and match nobody.
     """
     narrowest: dict[str, tuple[int, int, str]] = {}
     for path in sorted(texts, key=lambda path: (path != CONF, path)):
@@ -59,7 +60,7 @@ def pam_limit(texts: Mapping[str, str], item: str, user: str, groups: Collection
 
 
 def _rank(domain: str, user: str, groups: Collection[str]) -> Optional[int]:
-    """How narrowly a domain means the user; None when it does not."""
+    """How narrowly a domain matches the user, 0 being the narrowest; None when it does not match."""
     if domain == user:
         return 0
     if user == "root":
@@ -69,8 +70,8 @@ def _rank(domain: str, user: str, groups: Collection[str]) -> Optional[int]:
     return 2 if domain == "*" else None
 
 
-def logins_read_them(files: Files) -> bool:
-    """Whether a service by which one logs in has pam_limits in its stack."""
+def do_logins_apply_limits(files: Files) -> bool:
+    """Return whether a service by which one logs in has pam_limits in its stack."""
     for folder in STACKS:
         for name in files.names(folder):
             if name in NO_LOGIN:

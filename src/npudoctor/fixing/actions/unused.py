@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from npudoctor.core.messages import _, ngettext, strerror
-from npudoctor.facts.leftovers.shm_files import FOLDER, SharedFile, maker
+from npudoctor.facts.leftovers.shm_files import FOLDER, SharedFile, find_maker
 from npudoctor.fixing.actions.directories import open_folder, refuse_replaced
 from npudoctor.fixing.actions.endings import Gone, Refused
 from npudoctor.fixing.actions.folders import expect_file
@@ -96,7 +96,7 @@ def _doubts(step: RemoveUnused, host: Host, descriptor: int) -> Mapping[str, str
     """Those in /dev/shm that are not proven left over any more, each with the reason."""
     files, reasons = [], {}
     for mark in step.files:
-        maker_and_kind = maker(mark.name)
+        maker_and_kind = find_maker(mark.name)
         if maker_and_kind is None:
             reasons[mark.name] = _("the name of {path} does not match a known library", path=mark.name)
             continue
