@@ -345,9 +345,9 @@ def _unproven_socket(state: SocketState) -> Finding:
     # For a person: a socket that answers under a name that a removal gave it wants its own name back.
     from npudoctor.checks.leftovers import _cache_server_steps as steps
     from npudoctor.proof.leftovers import StaleSocket
-    from npudoctor.proof.socket import State
+    from npudoctor.proof.socket import SocketLife
 
-    alive = state.state is State.ALIVE
+    alive = state.state is SocketLife.ALIVE
     step: Step = (
         steps.restore_socket(state.file) if alive else steps.remove_socket(StaleSocket(state.file, ()))
     )

@@ -134,9 +134,9 @@ def _foreign_segments(host: Host) -> list[Segment]:
     segments = host.sysvipc.segments()
     if not segments:
         return []
-    from npudoctor.proof.segment import candidate
+    from npudoctor.proof.segment import is_candidate
 
-    return [segment for segment in segments if not candidate(segment)]
+    return [segment for segment in segments if not is_candidate(segment)]
 
 
 def _kernel_objects(
@@ -381,7 +381,7 @@ def _line(state: SharedFileState, names: dict[int, str], now: float) -> str:
         size=format_size(entry.held),
         owner=names.get(entry.uid, str(entry.uid)),
         minutes=int((now - entry.ctime_ns / 1e9) // 60),
-        why="; ".join(filter(None, dict.fromkeys((state.told, state.why)))),
+        why="; ".join(filter(None, dict.fromkeys((state.creator_state, state.why)))),
     )
 
 

@@ -28,7 +28,7 @@ from npudoctor.host.users.accounts import user_names
 if TYPE_CHECKING:
     from npudoctor.host.process.processes import Process
     from npudoctor.proof.stale import StaleJudge
-    from npudoctor.proof.two_samples import Holder
+    from npudoctor.proof.two_samples import DeviceHolder
 
 
 @check(
@@ -131,11 +131,11 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield from _report_stuck(host, twice.stuck)
     yield from _zombie(host, twice.zombies)
     yield from _idle(host, [holder for holder in twice.idle if holder.process.pid not in known])
-    if proofs and judge.blind:
+    if proofs and judge.why_blind:
         raise Unknown(
             _(
                 "could not determine whether a process has outlived its job or container: {why}",
-                why=judge.blind,
+                why=judge.why_blind,
             ),
             advisory=True,
         )
@@ -214,7 +214,7 @@ def _outlived_job(host: Host, over: Mapping[int, str]) -> Iterator[Finding]:
         )
 
 
-def _report_stuck(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
+def _report_stuck(host: Host, holders: Sequence[DeviceHolder]) -> Iterator[Finding]:
     """Those that hang in the kernel: by themselves those that hold a device."""
     for with_device in (True, False):
         details = {
@@ -285,7 +285,7 @@ def _compile_worker(host: Host, orphans: Sequence[Process]) -> Iterator[Finding]
         )
 
 
-def _idle(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
+def _idle(host: Host, holders: Sequence[DeviceHolder]) -> Iterator[Finding]:
     """Those that hold a device and do nothing: named, and no more."""
     if holders:
         details = {holder.process.pid: ", ".join(holder.nodes) for holder in holders}
@@ -356,9 +356,9 @@ def _sorted_out(
     host: Host, stale: Mapping[int, str], judge: StaleJudge
 ) -> tuple[list[SignalProcess], dict[int, str]]:
     """The steps, one for each job or container and each user; and those that are only shown, with why."""
-    from npudoctor.proof.ending import Endings
+    from npudoctor.proof.ending import EndingJudge
 
-    endings = Endings(host, judge)
+    endings = EndingJudge(host, judge)
     kept = {pid: why for pid in stale if (why := endings.why_not(pid))}
     groups: dict[tuple[str, int], set[int]] = {}
     for pid, over in stale.items():

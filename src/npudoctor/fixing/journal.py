@@ -16,13 +16,13 @@ from npudoctor.fixing.outcome import Observer, watch_change
 
 
 class NoJournal(Exception):
-    """The journal cannot be written, so nothing may be changed."""
+    """The journal cannot be written, so nothing may be changed; the text says why."""
 
 
 class Journal:
-    """One run's journal: lines of JSON, each on disk before anything else happens.
+    """The journal of one run: lines of JSON, each on disk before anything else happens.
 
-    Holding it is holding the lock: no second fix of the same user runs beside this one.
+    An open journal holds the lock, so that no second fix of the same user runs at the same time.
     """
 
     def __init__(self, directory: str, boot_id: Optional[str], at: Observer = lambda name: None) -> None:
@@ -50,7 +50,7 @@ class Journal:
         except BaseException as error:
             self.__exit__()
             if isinstance(error, OSError):
-                raise NoJournal(_why(self.directory, error)) from error
+                raise NoJournal(_failure_text(self.directory, error)) from error
             raise
         finally:
             for folder in folders:
@@ -64,10 +64,10 @@ class Journal:
         self._file = self._lock = -1
 
     def write(self, event: str, **data: object) -> None:
-        """Append one record and wait until the disk has it.
+        """Append one record and wait until it is on disk.
 
-        After one that could not be written nothing is: it may have left half a line, and what follows
-        would be glued to it.
+        After a record that could not be written no other is: it may have left half a line, and the next would
+        be glued to it.
         """
         if self._broken is not None:
             raise self._broken
@@ -84,20 +84,22 @@ class Journal:
         try:
             with watch_change(self._at, f"journal {event}"):
                 if os.write(self._file, line) != len(line):
+                    # write(2) writes less than all only where the disk or the quota is full.
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(self._file)
         except OSError as error:
-            self._broken = NoJournal(_why(self.directory, error))
+            self._broken = NoJournal(_failure_text(self.directory, error))
             raise self._broken from error
 
 
 def own_folder(path: str, name: str, at: Observer) -> int:
-    """A folder that only this user may enter, made where it is missing, held open by the descriptor; OSError
-    for one that is not private."""
+    """Open a folder that only this user may enter, created where it is missing; return the descriptor.
+    OSError for one that is not private.
+    """
     if not os.path.lexists(path):
         with watch_change(at, f"make {name}"):
             descriptor = way.make_folder(path)
-            sync(os.path.dirname(path))
+            sync_folder(os.path.dirname(path))
     else:
         descriptor = way.make_folder(path)
     try:
@@ -123,8 +125,8 @@ def _lock(folder: int) -> int:
     return descriptor
 
 
-def sync(folder: str) -> None:
-    """Have on disk which names a folder holds."""
+def sync_folder(folder: str) -> None:
+    """Write the names in a folder to disk (fsync)."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -132,7 +134,7 @@ def sync(folder: str) -> None:
         os.close(descriptor)
 
 
-def _why(directory: str, error: OSError) -> str:
+def _failure_text(directory: str, error: OSError) -> str:
     if error.errno in (errno.EAGAIN, errno.EWOULDBLOCK):
         return _("another fix is running")
     why = way.reason_of(error) if error.errno or isinstance(error, way.UnsafePath) else str(error)

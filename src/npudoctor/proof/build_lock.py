@@ -9,7 +9,8 @@ from npudoctor.proof.users import find_hidden
 
 
 def is_lock_unused(host: Host, path: str, owner: int) -> Optional[bool]:
-    """Whether no process has the lock at `path`, or anything beside it, open; None where that is unknown.
+    """Return whether no process has the lock at `path`, or anything beside it, open; None where that is
+    unknown.
 
     The build holds it open and runs as the lock's `owner` (a uid): what others have open may stay hidden.
     """

@@ -15,8 +15,9 @@ JOB, ARRAY, TASK = "SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"
 
 
 class ProcessSelection:
-    """Answers whether a process is asked about: --user and --job limit that; npudoctor and its parents never
-    are, nor is the kernel's own."""
+    """Says whether a process is asked about: --user and --job limit that; npudoctor, its parents and the
+    kernel's threads never are.
+    """
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -39,13 +40,15 @@ class ProcessSelection:
         return job in [name for name in (started, task_of_array) if name]
 
     def is_grouped(self, pid: int) -> bool:
-        """Whether it is in the control group of a job or a container."""
+        """Return whether it is in the control group of a job or a container."""
         return bool(jobs_of(self._host, pid) or containers_of(self._host, pid))
 
 
 def processes_of_ended_jobs(host: Host, judge: StaleJudge, pids: Iterable[int]) -> dict[int, str]:
-    """The processes whose job, by the variables that they were started with, is proven over; and by what."""
-    if judge.blind or not has_slurm(host):
+    """The processes whose job, by the variables that they were started with, is proven over; and
+    why, by pid.
+    """
+    if judge.why_blind or not has_slurm(host):
         return {}
     jobs: dict[str, list[int]] = {}
     for pid in pids:
@@ -58,5 +61,5 @@ def processes_of_ended_jobs(host: Host, judge: StaleJudge, pids: Iterable[int]) 
             and not jobs_of(host, pid)
         ):
             jobs.setdefault(job, []).append(pid)
-    over = jobs_over(host, [job for job in jobs if not judge.job_lives(job)])
+    over = jobs_over(host, [job for job in jobs if not judge.why_job_lives(job)])
     return {pid: why for job, why in over.items() for pid in jobs[job] if not session_of(host, pid)}

@@ -21,7 +21,7 @@ _OCTAL = pattern(r"\\([0-7]{3})")
 
 
 def why_shared(host: Host, path: str) -> str:
-    """Why a place (an absolute path free of links) may be used from other machines; empty when it is not."""
+    """Why a place (an absolute path free of links) may be used from other machines; "" when it is not."""
     mounts = parse_mountinfo(host.running_files.text(MOUNTINFO) or "")
     mount = mount_of(mounts, path)
     if mount is None or mount.kind not in OWN:
@@ -29,14 +29,16 @@ def why_shared(host: Host, path: str) -> str:
             "{path} is on {kind}, which other machines may use", path=path, kind=mount.kind if mount else "?"
         )
     try:
-        exported = next((point for point in _exports(host) if _within(host, path, point, mounts)), None)
+        exported = next(
+            (point for point in _find_exports(host) if _is_exported_with(host, path, point, mounts)), None
+        )
     except CannotTell as error:
         return error.reason
     return "" if exported is None else _("{path} is exported to other machines over NFS", path=exported)
 
 
-def _exports(host: Host) -> Iterator[str]:
-    """What this machine gives to others by NFS; CannotTell where that is not known."""
+def _find_exports(host: Host) -> Iterator[str]:
+    """Yield what this machine exports by NFS; CannotTell where that is unknown."""
     servers = {
         process.name
         for process in host.processes.all().values()
@@ -52,8 +54,8 @@ def _exports(host: Host) -> Iterator[str]:
             yield _OCTAL.sub(lambda match: chr(int(match[1], 8)), line.split()[0].strip('"'))
 
 
-def _within(host: Host, path: str, point: str, mounts: Mapping[str, Mount]) -> bool:
-    """Whether a place is given with what lies at `point`, by its path or by another mount of it."""
+def _is_exported_with(host: Host, path: str, point: str, mounts: Mapping[str, Mount]) -> bool:
+    """Return whether a place is exported with what lies at `point`, by its path or by another mount of it."""
     if f"{path}/".startswith(f"{point.rstrip('/')}/"):
         return True
     if point not in mounts or point == "/":

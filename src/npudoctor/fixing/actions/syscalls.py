@@ -15,7 +15,7 @@ _PIDFD_SEND_SIGNAL = 424  # the same number on all machines
 
 
 def remove_segment(shmid: int) -> None:
-    """shmctl(shmid, IPC_RMID): mark a segment for destruction. OSError as the kernel gives it."""
+    """shmctl(shmid, IPC_RMID): mark a segment for destruction. OSError with the kernel's errno."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.shmctl(ctypes.c_int(shmid), ctypes.c_int(IPC_RMID), None) < 0:
         raise _error(f"shmid {shmid}")
@@ -39,6 +39,7 @@ def rename_without_replacing(old: str, new: str, directory: int) -> None:
     else:
         number = _NUMBERS.get(os.uname().machine)
         if number is None:
+            # ENOSYS.
             raise OSError(38, "renameat2 is not known for this machine", old)
         result = libc.syscall(ctypes.c_long(number), *arguments)
     if result < 0:
@@ -55,7 +56,7 @@ def file_system(descriptor: int) -> int:
 
 
 def signal_process(descriptor: int, number: int) -> None:
-    """Send a signal to the very process that a pidfd holds. OSError as the kernel gives it."""
+    """Send a signal to the very process that a pidfd holds. OSError with the kernel's errno."""
     if hasattr(signal, "pidfd_send_signal"):
         signal.pidfd_send_signal(descriptor, number)
         return

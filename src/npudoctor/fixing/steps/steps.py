@@ -32,7 +32,9 @@ _MODE = 0o777  # neither set-user-id nor anything that chmod does not know
 
 
 def is_valid(step: object) -> bool:
-    """Whether all fields have the annotated types, and those that are printed unquoted hold nothing else."""
+    """Return whether all fields have the annotated types, and those that are printed unquoted contain nothing
+    else.
+    """
     if not _fits(step, type(step)):
         return False
     kind = type(step).__name__
@@ -45,9 +47,10 @@ def is_valid(step: object) -> bool:
 
 
 def _fits(value: object, hint: Any) -> bool:
+    """Return whether a value has the annotated type."""
     # A class of fields; the module that knows it by its own mark loads a parser of Python.
     if isinstance(hint, type) and hasattr(hint, "__match_args__"):
-        hints = _hints(hint)
+        hints = _type_hints(hint)
         return type(value) is hint and all(_fits(getattr(value, name), hints[name]) for name in hints)
     origin = getattr(hint, "__origin__", None)
     if origin is Union:
@@ -58,8 +61,8 @@ def _fits(value: object, hint: Any) -> bool:
 
 
 @cache
-def _hints(kind: Any) -> Mapping[str, Any]:
-    """Kept, as they are slow to get."""
+def _type_hints(kind: Any) -> Mapping[str, Any]:
+    """The annotations of a class; cached, as evaluating them is slow."""
     return get_type_hints(kind)
 
 
@@ -86,7 +89,9 @@ KINDS: dict[str, Any] = {kind.__name__: kind for kind in get_args(KnownStep)}
 
 
 def encode(step: Step) -> dict[str, Any]:
-    """A step as JSON-able data, for the journal and for the pipe of a foreign check."""
+    """A step as JSON-able data, for the journal and for the pipe of a foreign check. TypeError for an unknown
+    class.
+    """
     if type(step).__name__ not in KINDS:
         raise TypeError(f"not a step that can be encoded: {type(step).__name__}")
     from dataclasses import asdict
@@ -95,7 +100,7 @@ def encode(step: Step) -> dict[str, Any]:
 
 
 def decode(data: Mapping[str, Any]) -> KnownStep:
-    """The step that `encode` made this of; KeyError or TypeError when it is not valid."""
+    """The step that `encode` wrote; KeyError or TypeError when the data is not valid."""
     fields: dict[str, Any] = {
         name: tuple(value) if isinstance(value, (list, tuple)) else value
         for name, value in data.items()
