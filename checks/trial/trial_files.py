@@ -125,7 +125,7 @@ def trial_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     folders, silent, unanswered = _answering(host)
     here = next((folder.path for folder in folders if folder.name == HERE), "")
     logs = [f"{here}/{name}" for name in LOGS_OF_MSRUN] if here and launches_by_msrun(host) else []
-    trial = host.trials.tried(
+    trial = host.trials.try_part(
         "files", folders=[_as_question(folder) for folder in folders], existing=logs, names=count_names(host)
     )
     yield Facts({"tried": [attempt.what for attempt in trial.attempts]})

@@ -98,7 +98,7 @@ def trial_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     # What is reserved at once for a device; without one less is enough for some jobs.
     large = accelerated and bool(frameworks(host, "torch", "mindspore"))
     left = memory_left(host)
-    trial = host.trials.tried(
+    trial = host.trials.try_part(
         "memory",
         reserve=RESERVED if large else RESERVED_WITHOUT,
         touch=left >= HEADROOM,

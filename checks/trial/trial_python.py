@@ -104,7 +104,7 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
     allowed(host)
     python, needed = host.interpreter.label, _closed(host)
     try:
-        trial = host.trials.tried(
+        trial = host.trials.try_part(
             "python",
             needed=[one.module for one in needed],
             levels=[LOG_LEVEL] if is_installed(host, "torch") else [],
@@ -271,7 +271,7 @@ def _starts(host: Host, trial: Trial) -> Iterator[Finding]:
                 why=why,
             ),
             severity=ERROR if method == "spawn" or _version(host) >= FORKSERVER_FIRST else WARNING,
-            evidence=(f"`{trial.said}`",) if trial.said else (),
+            evidence=(f"`{trial.last_line}`",) if trial.last_line else (),
             action=Action.CONFIG,
             echo_of=CAUSES,
         )
@@ -308,7 +308,7 @@ def _version(host: Host) -> tuple[int, ...]:
 
 
 def _died(python: str, trial: Trial) -> Finding:
-    evidence = (f"`{trial.said}`",) if trial.said else ()
+    evidence = (f"`{trial.last_line}`",) if trial.last_line else ()
     if trial.died:
         text = _("{python} is killed by signal {number} in `{step}`")
         if not trial.signal:
@@ -317,7 +317,9 @@ def _died(python: str, trial: Trial) -> Finding:
     text = _("{python} does not start: {why}")
     if trial.signal:
         text = _("{python} does not start: it is killed by signal {number}")
-    return _cannot_start(text.format(python=python, why=f"`{trial.said}`", number=trial.signal), evidence)
+    return _cannot_start(
+        text.format(python=python, why=f"`{trial.last_line}`", number=trial.signal), evidence
+    )
 
 
 def _cannot_start(message: str, evidence: tuple[str, ...]) -> Finding:

@@ -121,7 +121,7 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
     allowed(host)
     holders = PortHolders(host)
     asked, hccl, named, unknown = _asked(host, holders)
-    trial = host.trials.tried(
+    trial = host.trials.try_part(
         "rendezvous",
         points=[point.question() for point in asked],
         own=True,

@@ -27,7 +27,7 @@ def expected_diff(host: Host, install: Install) -> EnvironmentDiff:
     """What a shell of this release has, by our tables."""
     # Of the 5.x era the last releases have the layout of those after them.
     if install.before_6 and host.files.stat(f"{install.path}/lib64") is None:
-        return _by_hand(host, install)
+        return _expected_before_5_1(host, install)
     if at_least(install.version, "8.5"):
         install = replace(install, path=install.real)  # its script resolves the link `cann`
     at, arch = install.path, install.arch or host.system.machine
@@ -45,12 +45,14 @@ def expected_diff(host: Host, install: Install) -> EnvironmentDiff:
 
 
 def expected_atb_diff(folder: str) -> EnvironmentDiff:
-    """What ATB's script sets for one C++ ABI, whose folder this is; what tunes it is left at its defaults."""
+    """What ATB's script sets for the C++ ABI of this folder; its tuning variables are left at their
+    defaults.
+    """
     libraries = _below(folder, ("lib", "examples", "tests/atbopstest"))
     return EnvironmentDiff({ATB: folder}, {"LD_LIBRARY_PATH": libraries, "PATH": (f"{folder}/bin",)})
 
 
-def _by_hand(host: Host, install: Install) -> EnvironmentDiff:
+def _expected_before_5_1(host: Host, install: Install) -> EnvironmentDiff:
     at = install.path
     site = f"{at}/fwkacllib/python/site-packages"
     eggs = (f"{site}/auto_tune.egg/auto_tune", f"{site}/schedule_search.egg")

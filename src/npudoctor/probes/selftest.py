@@ -9,13 +9,13 @@ import time
 
 
 def expect(right: bool, text: str) -> None:
-    """AssertionError where it is not right; not by `assert`, which PYTHONOPTIMIZE takes away."""
+    """Raise AssertionError where it is not right; not by `assert`, which PYTHONOPTIMIZE removes."""
     if not right:
         raise AssertionError(text)
 
 
 def torch_on(device: str) -> None:
-    """A product, a convolution, a gradient, and NumPy in both directions."""
+    """Compute a product, a convolution and a gradient, and exchange arrays with NumPy in both directions."""
     import torch
 
     if device == "npu":
@@ -34,7 +34,7 @@ def torch_on(device: str) -> None:
 
 
 def mindspore_on(device: str) -> None:
-    """MindSpore's own test, and NumPy in both directions."""
+    """Run MindSpore's own test, and exchange arrays with NumPy in both directions."""
     import mindspore
     import numpy
 
@@ -46,7 +46,7 @@ def mindspore_on(device: str) -> None:
 
 
 def paddle_on(device: str) -> None:
-    """Paddle's own test, and NumPy in both directions."""
+    """Run Paddle's own test, and exchange arrays with NumPy in both directions."""
     import numpy
     import paddle
 
@@ -63,7 +63,7 @@ TESTS = {"torch": torch_on, "mindspore": mindspore_on, "paddle": paddle_on}
 
 
 def run_test() -> None:
-    """The one that is asked for."""
+    """Run the test of the framework that is named."""
     started = time.time()
     TESTS[sys.argv[1]](sys.argv[2])
     answer({"seconds": round(time.time() - started, 3)})  # type: ignore[name-defined]  # noqa: F821

@@ -20,7 +20,7 @@ unreadable = {}  # type: "dict[int, str | None]"  # of an exception, by its id, 
 
 
 def encode(value: object) -> str:
-    """JSON in ASCII."""
+    """A value as JSON in ASCII."""
     if value is None:
         return "null"
     if isinstance(value, dict):
@@ -44,9 +44,9 @@ def letter(character: str) -> str:
 
 
 def answer(words: "dict[str, object]") -> None:
-    """One line of JSON for the doctor, in a file: the modules may do to the output what they like.
+    """Write one line of JSON for npudoctor, into a file: the modules may do to the output what they like.
 
-    What a module forked comes by here as well, at its own end: it is not asked.
+    A process that a module forked also comes here, at its own end: its answer is dropped.
     """
     if os.getpid() != OWN:
         return
@@ -55,7 +55,7 @@ def answer(words: "dict[str, object]") -> None:
 
 
 def watch(work: object) -> None:
-    """Do it; what it raises is told, and raised."""
+    """Run the work; what it raises is written as the answer, and raised again."""
     try:
         work()  # type: ignore[operator]
     except BaseException as error:
@@ -64,11 +64,11 @@ def watch(work: object) -> None:
 
 
 def chain(error: "BaseException | None") -> "list[dict[str, object]]":
-    """The exception and what it came from, the last one first."""
-    links, seen = [], set()  # type: ignore[var-annotated]
+    """The exception and those that it came from, the last one first."""
+    links, visited = [], set()  # type: ignore[var-annotated]
     how = ""
-    while error is not None and id(error) not in seen and len(links) < LINKS:
-        seen.add(id(error))
+    while error is not None and id(error) not in visited and len(links) < LINKS:
+        visited.add(id(error))
         links.append(dict(describe(error), how=how))
         how = "cause" if error.__cause__ is not None else "context"
         if error.__cause__ is not None or error.__suppress_context__:
@@ -79,7 +79,7 @@ def chain(error: "BaseException | None") -> "list[dict[str, object]]":
 
 
 def describe(error: BaseException) -> "dict[str, object]":
-    """What one exception says of itself."""
+    """One exception as data."""
     kind = type(error)
     try:
         message = error.msg if isinstance(error, SyntaxError) else str(error)
@@ -108,7 +108,9 @@ def describe(error: BaseException) -> "dict[str, object]":
 
 
 def file_of(frame: object) -> str:
-    """Where its code lies. Compiled in another folder, it may have the name from there only."""
+    """The file of a frame's code. Byte code that was compiled in another folder may have the name
+    from there.
+    """
     name = str(frame.f_code.co_filename)  # type: ignore[attr-defined]
     if name.startswith(("/", "<")):
         return name

@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
-from npudoctor.checking.check import Ended
+from npudoctor.checking.check import CheckFailure
 from npudoctor.core import forked
 from npudoctor.core.descriptors import inherited_descriptors, open_null, wait_until_ready
 from npudoctor.core.messages import _
@@ -45,7 +45,7 @@ class GuardedChild:
         try:
             answer = json_of(forked.read_line(self.pipe, until, ANSWER_LIMIT) or b"")
         except forked.Late:
-            raise Ended(Status.TIMEOUT, _("no answer in time; its process was killed")) from None
+            raise CheckFailure(Status.TIMEOUT, _("no answer in time; its process was killed")) from None
         except ValueError:
             return None
         finally:

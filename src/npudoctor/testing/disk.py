@@ -50,7 +50,7 @@ def folder(permissions: int = 0o755, uid: int = 0) -> Node:
 
 
 def unreadable(number: int = errno.EACCES) -> Node:
-    """A path that is there, and answers every question with this errno."""
+    """A path that exists, and raises this errno for every question."""
     return Node(error=number)
 
 
@@ -63,9 +63,9 @@ _file = lru_cache(maxsize=4096)(Node)
 
 
 class MemoryDisk:
-    """The Disk protocol over a mapping of absolute paths; parents exist by themselves.
+    """The Disk protocol over a mapping of absolute paths; parent folders exist by themselves.
 
-    A file whose mode keeps this user out is not read: `euid` is in no group.
+    A file whose mode denies this user is not read: `euid` is in no group.
     """
 
     def __init__(self, files: Mapping[str, Content], euid: int = 0) -> None:
@@ -92,7 +92,7 @@ class MemoryDisk:
             self._nodes.setdefault(path, _FOLDER)
 
     def has(self, path: str) -> bool:
-        """Whether it was given, readable or not."""
+        """Return whether a path was given, readable or not."""
         return path in self._nodes
 
     def lstat(self, path: str) -> Entry:
@@ -164,7 +164,7 @@ class MemoryDisk:
         return False
 
     def space(self, path: str) -> Space:
-        """That of the longest path given which holds this one; else there is plenty."""
+        """The space of the longest given path which contains this one; else plenty."""
         self._node(path)
         while path not in self.spaces and path != "/":
             path = path.rsplit("/", 1)[0] or "/"

@@ -101,8 +101,8 @@ def fake_host(
     if network is None:
         network = FakeNetwork(interfaces_of(addresses))
     own = frozenset(address.text for interface in network.interfaces() for address in interface.addresses)
-    kept = Records("/nonexistent", euid)
-    kept._read = list(records)
+    fake_records = Records("/nonexistent", euid)
+    fake_records._read = list(records)
     fake_commands = FakeCommands(commands or {}, below, as_root=euid == 0, variables=caller)
     return Host(
         # Cache servers are looked for on the real disk.
@@ -117,7 +117,7 @@ def fake_host(
         network=network,
         names=Names(lambda names_asked: {name: _resolve(name, names or {}) for name in names_asked}),
         clock=FakeClock(now, synchronised, uptime),
-        records=kept,
+        records=fake_records,
         resources=FakeResources(memory, cpus, limits),
         trials=FakeTrials(trials or {}, lambda: why_not_tried(options or Options(), euid == 0, disk)),
         knowledge=Knowledge(knowledge),
@@ -134,14 +134,14 @@ def fake_host(
 
 
 def _resolve(name: str, names: Mapping[str, Union[str, Sequence[str]]]) -> Resolution:
-    """What is known when it is asked: a test may have changed the names."""
+    """The addresses of a name at the time of the question: a test may have changed the names."""
     addresses = names.get(name, "none")
     return Resolution(failed=addresses) if isinstance(addresses, str) else Resolution(tuple(addresses))
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a check answered: its status, findings, facts, and the reason of a skip or an unknown."""
+    """The answer of a check: its status, findings, facts, and the reason of a skip or an unknown."""
 
     status: Status
     findings: tuple[Finding, ...]
@@ -157,7 +157,7 @@ class Asked:
 
 
 def ask(check: Check, host: Host) -> Asked:
-    """Ask one check as the runner does, without threads; what is no Skip and no Unknown is raised."""
+    """Run one check as the runner does, without threads; any exception but Skip and CannotTell is raised."""
     findings: list[Finding] = []
     facts: dict[str, object] = {}
     status, reason, advisory = Status.OK, "", False

@@ -43,6 +43,7 @@ def try_memory() -> None:
         with attempt("touch", bytes=LARGEST):
             place = mapped(LARGEST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS)
             # Huge pages where the kernel has some: 65,536 small ones take 60 ms.
+            # 14 is MADV_HUGEPAGE.
             libc.madvise(ctypes.c_void_p(place), ctypes.c_size_t(LARGEST), 14)
             memory = (ctypes.c_char * LARGEST).from_address(place)
             for offset in range(0, LARGEST, PAGE):

@@ -19,7 +19,7 @@ NAME = START + os.urandom(16).hex()[: LONGEST - len(START)]
 
 
 def remove(path: str) -> None:
-    """A name, whatever it is of; a folder must be empty."""
+    """Remove a name, whatever it is of; a folder must be empty."""
     try:
         os.unlink(path)
     except IsADirectoryError:
@@ -34,7 +34,7 @@ class Remover:
         self.pid = 0
 
     def start(self) -> None:
-        """OSError where no process may be started: then no name may be made."""
+        """Start the child. OSError where no process may be started: then no name may be made."""
         reading, writing = os.pipe()
         waiting, ready = os.pipe()
         self.pid = os.fork()
@@ -70,7 +70,7 @@ class Remover:
             os._exit(0)
 
     def will_remove(self, *paths: str) -> None:
-        """To be said before they are made."""
+        """Announce names before they are made."""
         if self.names is None:
             raise OSError(errno.ECHILD, os.strerror(errno.ECHILD))
         os.write(self.names, b"".join(os.fsencode(path) + b"\0" for path in paths))
@@ -94,21 +94,21 @@ def sweep(folder: str) -> None:
 
 
 def sweep_one(entry: "os.DirEntry[str]") -> None:
-    pid, known = entry.name[len(PREFIX) :].split("-")[0], entry.stat(follow_symlinks=False)
-    if known.st_uid != os.geteuid() or not pid.isdigit() or time.time() - known.st_mtime < LEFT:
+    pid, status = entry.name[len(PREFIX) :].split("-")[0], entry.stat(follow_symlinks=False)
+    if status.st_uid != os.geteuid() or not pid.isdigit() or time.time() - status.st_mtime < LEFT:
         return
     try:
         os.kill(int(pid), 0)
     except ProcessLookupError:
-        if stat.S_ISDIR(known.st_mode):
+        if stat.S_ISDIR(status.st_mode):
             with contextlib.suppress(OSError):
                 os.unlink(f"{entry.path}/{entry.name}")
         remove(entry.path)
 
 
 @contextlib.contextmanager
-def named(*paths: str) -> Iterator[None]:
-    """These names may be made; after that there are none."""
+def removed_names(*paths: str) -> Iterator[None]:
+    """Announce names that the block may make; at its end they are removed."""
     REMOVER.will_remove(*paths)
     try:
         yield
