@@ -16,7 +16,7 @@ from npudoctor.host.fs.files import Entry, Space
 
 
 @dataclass(frozen=True)
-class Node:
+class FileNode:
     """A file of the disk in memory: content, link target, or a special kind, with its owner and mode.
 
     `held`: the bytes of disk that it takes.
@@ -34,32 +34,32 @@ class Node:
     held: int = 0
 
 
-def link(target: str) -> Node:
+def link(target: str) -> FileNode:
     """A symbolic link."""
-    return Node(kind=stat.S_IFLNK, permissions=0o777, target=target)
+    return FileNode(kind=stat.S_IFLNK, permissions=0o777, target=target)
 
 
-def device(permissions: int = 0o660, gid: int = 0) -> Node:
+def device(permissions: int = 0o660, gid: int = 0) -> FileNode:
     """A character device node."""
-    return Node(kind=stat.S_IFCHR, permissions=permissions, gid=gid)
+    return FileNode(kind=stat.S_IFCHR, permissions=permissions, gid=gid)
 
 
-def folder(permissions: int = 0o755, uid: int = 0) -> Node:
+def folder(permissions: int = 0o755, uid: int = 0) -> FileNode:
     """A directory, empty unless other paths lie below it."""
-    return Node(kind=stat.S_IFDIR, permissions=permissions, uid=uid)
+    return FileNode(kind=stat.S_IFDIR, permissions=permissions, uid=uid)
 
 
-def unreadable(number: int = errno.EACCES) -> Node:
+def unreadable(number: int = errno.EACCES) -> FileNode:
     """A path that exists, and raises this errno for every question."""
-    return Node(error=number)
+    return FileNode(error=number)
 
 
-Content = Union[str, bytes, Node]
+Content = Union[str, bytes, FileNode]
 
 _FOLDER = folder()
 _SHORT = 4096
 # Machines have hundreds of files alike, and nobody changes a node.
-_file = lru_cache(maxsize=4096)(Node)
+_file = lru_cache(maxsize=4096)(FileNode)
 
 
 class MemoryDisk:
@@ -70,7 +70,7 @@ class MemoryDisk:
 
     def __init__(self, files: Mapping[str, Content], euid: int = 0) -> None:
         self._euid = euid
-        self._nodes: dict[str, Node] = {"/": _FOLDER}
+        self._nodes: dict[str, FileNode] = {"/": _FOLDER}
         self._inodes = {"/": 2}
         self._names: dict[str, set[str]] = {}  # by folder
         self.spaces: dict[str, Space] = {}
@@ -82,7 +82,7 @@ class MemoryDisk:
         if isinstance(content, str):
             content = content.encode("utf-8", "surrogateescape")
         if isinstance(content, bytes):
-            content = _file(content) if len(content) < _SHORT else Node(content)
+            content = _file(content) if len(content) < _SHORT else FileNode(content)
         self._nodes[path] = content
         while path not in self._inodes:
             self._inodes[path] = len(self._inodes) + 2
@@ -173,7 +173,7 @@ class MemoryDisk:
     def close(self) -> None:
         """Nothing to end."""
 
-    def _node(self, path: str) -> Node:
+    def _node(self, path: str) -> FileNode:
         node = self._nodes.get(path if path == "/" else path.rstrip("/"))
         if node is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)

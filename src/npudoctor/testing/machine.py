@@ -25,7 +25,7 @@ from npudoctor.host.resources import Limit, Memory
 from npudoctor.host.users.identity import Identity
 from npudoctor.host.variables import Variables
 from npudoctor.knowledge.site import Knowledge
-from npudoctor.testing.disk import Content, MemoryDisk, Node, folder
+from npudoctor.testing.disk import Content, FileNode, MemoryDisk, folder
 from npudoctor.testing.fakes import (
     OUR_PID,
     SITE,
@@ -92,7 +92,7 @@ def fake_host(
         # A link to our pid, and where something is given below it a folder too: both ways lead there.
         within = any(path.startswith("/proc/self/") for path in files_given)
         kind = stat.S_IFDIR if within else stat.S_IFLNK
-        disk.put("/proc/self", Node(kind=kind, permissions=0o777, target=str(OUR_PID)))
+        disk.put("/proc/self", FileNode(kind=kind, permissions=0o777, target=str(OUR_PID)))
     for name, version in (packages or {}).items():
         for path, content in package_files(name, version).items():
             disk.put(path, content)
@@ -140,7 +140,7 @@ def _resolve(name: str, names: Mapping[str, Union[str, Sequence[str]]]) -> Resol
 
 
 @dataclass(frozen=True)
-class Asked:
+class CheckAnswer:
     """The answer of a check: its status, findings, facts, and the reason of a skip or an unknown."""
 
     status: Status
@@ -156,7 +156,7 @@ class Asked:
         return [finding.code for finding in self.findings]
 
 
-def ask(check: Check, host: Host) -> Asked:
+def ask(check: Check, host: Host) -> CheckAnswer:
     """Run one check as the runner does, without threads; any exception but Skip and CannotTell is raised."""
     findings: list[Finding] = []
     facts: dict[str, object] = {}
@@ -179,4 +179,4 @@ def ask(check: Check, host: Host) -> Asked:
     except CannotTell as unknown:
         status, reason, advisory = Status.UNKNOWN, unknown.reason, unknown.advisory
         tried_by = tuple(unknown.tried_by)
-    return Asked(row_status(status, findings), tuple(findings), facts, reason, advisory, tried_by)
+    return CheckAnswer(row_status(status, findings), tuple(findings), facts, reason, advisory, tried_by)
