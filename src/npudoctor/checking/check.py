@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # who only lists checks loads nothing that looks at a machine
 
 MOST_COMPARED = 50  # facts of one check that fleets compare
 LONGEST = 100  # characters of a name or a path of one
+# Ids and tags are words of the command line and of URLs of the documentation.
 _NAME = pattern(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
 # Distributions in normal form (PEP 503), which is lower case.
 _NEED = pattern(r"(?:\$[A-Za-z_][A-Za-z0-9_]*\*?|[a-z0-9]+(?:[-_.]+[a-z0-9]+)*)\Z")

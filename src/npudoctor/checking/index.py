@@ -17,6 +17,7 @@ from npudoctor.core.frozen import replace
 from npudoctor.core.model import Compared, Scope, Severity, Status
 
 FILE = os.path.join(os.path.dirname(__file__), "checks.json")
+# The index has names in lower case, as the JSON of a report.
 SEVERITIES = {severity.name.lower(): severity for severity in Severity}
 
 

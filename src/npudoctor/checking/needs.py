@@ -19,6 +19,7 @@ _OF_AN_EMPTY_ONE = {
     *("pip", "setuptools", "wheel", "pkg_resources", "_distutils_hack", "distutils-precedence.pth"),
     *("_virtualenv.py", "_virtualenv.pth", "__pycache__", "README.txt", "README"),
 }
+# Of wheels, of old installations, of `setup.py develop`, of eggs.
 _METADATA = (".dist-info", ".egg-info", ".egg-link", ".egg")
 
 
@@ -35,6 +36,7 @@ def _needs_cann(host: Host) -> bool:
 
 def _has_driver(host: Host) -> bool:
     """Return whether there are traces of a driver."""
+    # The installer's record, the default folder, the driver's management node: any of them.
     places = ("/etc/ascend_install.info", ASCEND, "/dev/davinci_manager")
     return any(host.files.lstat(path) for path in places)
 
@@ -103,6 +105,7 @@ def why_not_applicable(needs: Sequence[str], host: Host) -> Optional[str]:
                 here = bool(host.interpreter.distributions(need))
             if here:
                 return None
+    # Unknown: the check runs, see above.
     except (CannotTell, NotRunning):
         return None
     texts = {

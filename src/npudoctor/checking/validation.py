@@ -20,6 +20,7 @@ def validate(check: Check, answer: object) -> CheckOutput:
     """
     if isinstance(answer, Facts):
         values = dict(answer.values)
+        # Raises for what JSON cannot carry, NaN included, which other languages do not parse.
         json.dumps(values, allow_nan=False)
         shown = redact_value(values)
         return Facts(shown if isinstance(shown, dict) else values)

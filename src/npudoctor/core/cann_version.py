@@ -12,6 +12,7 @@ _PRODUCT = pattern(
     r"(\d+)\.(\d+)\.(RC\d+|T\d+|\d+)((?:\.\d+)*)(?:[.-](alpha|beta|rc)\.?(\d+))?(?:\.SPC(\d+))?\Z",
     re.IGNORECASE,
 )
+# Order of the stages of one release.
 _STAGES = {"alpha": 0, "beta": 1, "rc": 2}
 _FINAL = 3
 # The bound is there for int(): Python 3.11 raises ValueError above 4300 digits, older ones need quadratic
@@ -70,6 +71,8 @@ def accepts(requirement: str, number: str) -> Optional[bool]:
 
 def _holds(operator: str, version: tuple[int, ...], bound: tuple[int, ...]) -> bool:
     """Compare as many parts as the bound has: 7.7.0.1 is "<=7.7" and is not ">7.7"."""
+    # Component numbers have five parts and bounds two: comparing all of them would make 7.7.0.1 greater than
+    # 7.7.
     version = version[: len(bound)]
     return {
         ">=": version >= bound,

@@ -32,6 +32,7 @@ def open_null() -> int:
         return os.open(os.devnull, os.O_RDWR)
     except OSError:
         if hasattr(os, "memfd_create"):  # not with the old headers of conda
+            # Files in memory need no file system: they work in a container with a read-only root as well.
             return os.memfd_create("nowhere")
         # Reading from a folder fails with EISDIR, writing with EBADF; but the number is occupied, which is
         # what matters: no file that is opened later becomes stdin or stdout.

@@ -28,6 +28,7 @@ T = TypeVar("T")
 PATIENCE = 5.0  # seconds that one look at a file system may take
 # EX_SOFTWARE of sysexits.h: no shell and no signal makes this status.
 FAILED = 70  # exit status of a child whose work raised
+# Kinds of messages from a child: an item, the exception of its work, the end.
 ITEM, _ERROR, _END = range(3)
 # The length stands before each pickle: a pipe has no message boundaries.
 _SIZE = struct.Struct("=Q")
@@ -43,6 +44,7 @@ def start_apart(argv: Sequence[str], **words: Any) -> subprocess.Popen[bytes]:
 
     try:
         return subprocess.Popen(argv, start_new_session=True, **words)
+    # setsid(2) fails with EPERM in a process group leader and in sandboxes whose seccomp filter answers so.
     except PermissionError as error:
         if error.errno != errno.EPERM:
             raise
@@ -107,6 +109,7 @@ def restore_default_signals() -> None:
 
 def end(pid: int) -> None:
     """Kill a child and wait for its end; one that hangs in the kernel is left behind."""
+    # It ended by itself, or somebody else has waited for it.
     with contextlib.suppress(ProcessLookupError, ChildProcessError):
         os.kill(pid, signal.SIGKILL)
         has_ended(pid, _REAP)
@@ -206,6 +209,7 @@ def _serve(work: Callable[[], Iterable[Any]], writing: int) -> None:
         for item in work():
             send(writing, ITEM, item)
         send(writing, _END, None)
+    # The parent raises it in the place of the answer.
     except Exception as error:
         send(writing, _ERROR, error)
 

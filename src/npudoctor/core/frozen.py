@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 
+# typing.TYPE_CHECKING would import typing, which this module is to spare; type checkers know the bare name.
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ else:
         signature.
         """
         fields_by_name = {}
+        # A subclass may give a field another default; it keeps the place of the base's field.
         for base in reversed(cls.__mro__[1:]):
             fields_by_name.update({field.name: field for field in base.__dict__.get("_fields_of_frozen", ())})
         hints = cls.__dict__.get("__annotations__", {} if sys.version_info < (3, 14) else cls.__annotations__)  # noqa: RUF063  (our own hints, not a base's)

@@ -18,6 +18,7 @@ _language = "en"
 def activate(language: str) -> None:
     """Speak this language ("en" or "zh") from now on; the choice holds for the whole process."""
     global _catalogue, _manuals, _language
+    # The manuals of the language before are dropped; the new ones are opened when one is shown.
     _language, _manuals = language, None
     _catalogue = None if language == "en" else _opened("npudoctor", language)
 
@@ -25,6 +26,7 @@ def activate(language: str) -> None:
 def _opened(domain: str, language: str) -> NullTranslations:
     import gettext
 
+    # fallback: where the catalogue is missing everything is English, instead of an error.
     return gettext.translation(domain, catalogues(), [LANGUAGES[language]], fallback=True)
 
 

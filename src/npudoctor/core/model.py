@@ -54,6 +54,7 @@ class Status(enum.Enum):
     BROKEN = "broken"
 
 
+# A row with one of these has no result: for a needed check the verdict is then undetermined.
 UNANSWERED = (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED, Status.BROKEN)
 
 

@@ -87,6 +87,7 @@ def user_mount_points(mountinfo: str, utab: str, euid: int = 0) -> Iterator[str]
     """The mount points whose content another user than `euid` and root makes up, owners included: FUSE of a
     user, and disks that users may mount. FUSE of root is root's choice, as a container's fuse-overlayfs."""
     own = {"user_id=0", f"user_id={euid}"}
+    # Parsing is skipped on the many machines without FUSE.
     for mount in parse_mountinfo(mountinfo).values() if " - fuse" in mountinfo else ():
         # fusectl is the kernel's own /sys/fs/fuse/connections.
         if mount.kind.startswith("fuse") and mount.kind != "fusectl" and own.isdisjoint(mount.options):
@@ -106,6 +107,7 @@ class Mounts:
 
     def __init__(self, mounts: Iterable[Mount]) -> None:
         self._risky = {mount.point: mount for mount in mounts if mount.kind not in LOCAL}
+        # Without a risky mount no path needs to be looked up.
         self._points = {mount.point for mount in mounts} if self._risky else set()
 
     @classmethod

@@ -16,6 +16,7 @@ EXTRAS = {
     "detect_secrets": "secrets",
     "pynvml": "gpu",
 }
+# Distributions whose name differs from what is imported.
 _NAMES = {"yaml": "PyYAML", "detect_secrets": "detect-secrets", "pynvml": "nvidia-ml-py"}
 
 
@@ -30,6 +31,7 @@ def load(module: str) -> Any:
     """
     try:
         return import_module(module)
+    # ModuleNotFoundError is one, too; a damaged or unfitting package raises ImportError itself.
     except ImportError as error:
         import shlex
 

@@ -33,6 +33,7 @@ def _add_lines(folder: str, name: str, counts: Callable[[str], bool]) -> None:
     try:
         with open(f"{folder}/{name}", encoding="utf-8", errors="surrogateescape") as file:
             lines = [line.strip() for line in file.read(MOST).splitlines()]
+    # As site.py does: a .pth file that cannot be read adds nothing.
     except OSError:
         return
     for line in lines:

@@ -117,6 +117,7 @@ def yaml_of(text: str) -> Any:
         raise TooMuch(_("it is larger than {most} bytes", most=YAML_LARGEST))
     try:
         return yaml.safe_load(text)
+    # PyYAML's messages have several lines with an excerpt.
     except yaml.YAMLError as error:
         raise ValueError(str(error).split("\n")[0]) from error
     except RecursionError:

@@ -8,8 +8,10 @@ from typing import Optional
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 
+# A port has 16 bits.
 LAST = 65535
 HCCL_WIDTH = 32  # HCCL uses this many ports from its base; releases before 8.2 used 16
+# HCCL's default where HCCL_IF_BASE_PORT is not set (documents of HCCL).
 HCCL_BASE = 60000
 HCCL_BASES = (1024, 65520)  # what HCCL takes for a base
 UNCOMMON = 10000  # from here on few ports belong to somebody by name

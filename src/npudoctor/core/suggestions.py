@@ -10,6 +10,7 @@ from npudoctor.core.lazy import pattern
 MOST = 3  # names that are suggested
 LEAST = 3  # characters of which a part of a name is recognised
 _ALIKE, _PART_ALIKE = 0.7, 0.75  # of 1, by difflib
+# What joins the words of ids, codes, tags and variables.
 _BETWEEN = pattern("[-._ ]+")
 
 

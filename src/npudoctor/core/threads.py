@@ -13,6 +13,7 @@ import time
 from typing import Callable
 
 _TURN = 0.1  # seconds
+# Tokens, not threads: a thread that was started by _thread has no object.
 _running: set[object] = set()
 
 
@@ -34,6 +35,7 @@ def start_thread(work: Callable[[], None]) -> threading.Event:
     _running.add(token)
     try:
         _thread.start_new_thread(run, ())
+    # Whatever prevented the start: the token must not keep `has_running_threads` true.
     except BaseException:
         _running.discard(token)
         raise
@@ -59,6 +61,7 @@ def share_work(work: Callable[[], None], most: int) -> None:
     ended: list[tuple[threading.Event, threading.Event]] = []
     for _number in range(most - 1):
         done = threading.Event()
+        # With fewer threads the work takes longer, and is done all the same.
         with contextlib.suppress(RuntimeError, MemoryError):
             ended.append((start_thread(lambda done=done: _finally(work, done)), done))  # type: ignore[misc]
     work()

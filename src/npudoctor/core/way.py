@@ -24,7 +24,9 @@ READER = 5.0  # seconds that a pipe may be without a reader
 # O_PATH with O_NOFOLLOW opens a link itself, and needs no right to read the folder.
 _STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_EXCL: a name that is taken, be it by a link, is an error.
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_NONBLOCK: a FIFO without a reader fails at once; O_NOCTTY: a terminal does not become ours.
 _STREAM = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -228,6 +230,7 @@ def open_stream(path: str) -> Optional[int]:
         walk = PathWalk(folder)
         try:
             walk.go(name, path)
+        # A dangling link and one that root must not follow are replaced by the file.
         except (FileNotFoundError, UnsafePath):
             return None
         else:

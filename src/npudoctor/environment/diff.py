@@ -15,6 +15,7 @@ LISTS = (
     *("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "CMAKE_PREFIX_PATH"),
     *("LIBRARY_PATH", "CPATH", "PKG_CONFIG_PATH", "MANPATH"),
 )
+# The lists that the checks look at; the others are extended and never shortened.
 TIDY = LISTS[:3]
 # What every shell looks through where PATH is not set: once it is set, it looks nowhere else.
 BY_DEFAULT = {"PATH": list(FOLDERS)}

@@ -19,6 +19,7 @@ from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner import runner
 
 MOST = 6  # rounds; each fixes something that the one before uncovered
+# For all rounds together: somebody waits for a prompt.
 SECONDS = 20.0
 
 

@@ -18,6 +18,7 @@ SECONDS = 5.0  # for all its runs
 MARK = "/npudoctor/nonexistent"
 # What no shell can be given, although `set -a` or an export may leave it behind.
 READ_ONLY = ("BASHOPTS", "EUID", "PPID", "SHELLOPTS", "UID", "npudoctor_status")
+# NUL: no script can print it by echo of a variable.
 ASKS = "NPUDOCTOR-ASKS\0"
 # Nothing is sourced that was not judged: at the first other file the shell ends, and names it.
 SCRIPT = """

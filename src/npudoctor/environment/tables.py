@@ -10,6 +10,7 @@ from npudoctor.facts.cann.installations import ASCEND, Install
 from npudoctor.facts.cann.set_env import variables_of
 from npudoctor.host import Host
 
+# Operators' implementations in Python, which te loads.
 TBE = "opp/built-in/op_impl/ai_core/tbe"
 PLUGINS = ("lib64", "lib64/plugin/opskernel", "lib64/plugin/nnengine")
 # Of what a tree has not, nothing is added: so the later releases' lists hold for all from 5.1 on.
@@ -19,6 +20,7 @@ PROGRAMS_9 = (
     *("bin", "tools/ccec_compiler/bin", "tools/profiler/bin", "tools/ascend_system_advisor/asys"),
     *("tools/show_kernel_debug_data", "tools/msobjdump"),
 )
+# From 9 on the script sets CMAKE_PREFIX_PATH, too.
 CMAKE_9 = ("toolkit/tools/tikicpulib/lib/cmake", "lib64/cmake")
 DRIVER = f"{ASCEND}/driver"
 

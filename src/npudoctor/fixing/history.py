@@ -14,6 +14,7 @@ from npudoctor.core.frozen import dataclass, replace
 from npudoctor.fixing.steps.steps import KnownStep, decode, encode
 from npudoctor.host.records import Record, Records
 
+# How a run ended: by itself, by an exception, without a word, or not yet.
 FINISHED, INTERRUPTED, KILLED, RUNNING = "finished", "interrupted", "killed", "running"
 UNKNOWN = "unknown"  # whether a step was taken: its run was killed midway
 
@@ -120,6 +121,7 @@ def _read_acts(rows: Sequence[Record]) -> Iterable[StepRecord]:
             recorded = after.data.get("changed")
             changed = recorded if isinstance(recorded, bool) else after.data.get("status") == "applied"
         step: Optional[KnownStep] = None
+        # A step of a newer version; it is shown by its kind.
         with suppress(KeyError, TypeError, ValueError):
             step = decode(row.step)
         yield StepRecord(
@@ -163,6 +165,7 @@ def _is_locked(directory: str) -> bool:
     except OSError:
         return False
     try:
+        # A shared lock does not disturb a run that starts just now for longer than this call.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         return True

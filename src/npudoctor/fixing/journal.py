@@ -48,6 +48,7 @@ class Journal:
                 self._file = way.open_new(f"{self.run}.jsonl", folders[1], append=True)
                 os.fsync(folders[1])
         except BaseException as error:
+            # __exit__ is not called where __enter__ raises.
             self.__exit__()
             if isinstance(error, OSError):
                 raise NoJournal(_failure_text(self.directory, error)) from error

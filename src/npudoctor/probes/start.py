@@ -8,7 +8,9 @@ import os
 import sys
 
 PRIVATE, ANSWER = sys.argv.pop(1), sys.argv.pop(1)
+# To tell a process that was forked by a module.
 OWN = os.getpid()
+# Bounds of the answer: frames of an exception, exceptions of a chain, characters of a message.
 FRAMES, LINKS, LONGEST = 40, 8, 4000
 if sys.path and not sys.path[0]:  # as a job that is started in this folder, and writes nothing to it
     try:

@@ -39,6 +39,7 @@ def creator_life(
     Dead: there is no such process, it is a zombie, or the pid now belongs to a process that began after
     `since`.
     """
+    # cpid is 0 where the creator is in a pid namespace that ours does not see.
     if not 0 < pid <= LARGEST_PID:
         return CreatorState(
             Life.UNKNOWN, _("its creator is in a pid namespace that is not visible from this one")

@@ -18,6 +18,7 @@ from npudoctor.proof.socket import SocketLife, SocketState
 GIB = 1 << 30
 PROJECT = 0x61  # the project id of ftok(): the highest byte of every cache server's key
 TOGETHER = 3  # seconds within which a server binds its socket, makes its segment and logs the key
+# 0600 since the path scheme of 2.x; r1.0 made segments with 0666.
 MODES, OLD_MODES = (0o600,), (0o600, 0o666)
 
 
@@ -75,6 +76,7 @@ def judge_segment(snapshot: ServerSnapshot, segment: Segment, sockets: Sequence[
     crowded = snapshot.why_crowded(segment.cuid)
     if crowded:
         doubts.append(crowded)
+    # ipcrm on a living server's segment: the key becomes 0, attached processes go on.
     if segment.destroyed:
         doubts.append(_("it is already marked for destruction"))
     if doubts:

@@ -164,6 +164,7 @@ class FileUsage:
             try:
                 table = self._host.disk.read(f"/proc/{pid}/mountinfo", 4 << 20)
                 self._spaces[pid] = table.decode("utf-8", "replace")
+            # It ended, or is another user's.
             except OSError:
                 self._spaces[pid] = None
         mount_table = self._spaces[pid]

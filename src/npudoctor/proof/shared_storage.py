@@ -17,6 +17,7 @@ from npudoctor.host import CannotTell, Host
 # Of one machine at a time; what is not known may be of many.
 OWN = frozenset("bcachefs btrfs ext2 ext3 ext4 f2fs overlay ramfs tmpfs xfs zfs".split())
 EXPORTS = "/var/lib/nfs/etab"  # what the kernel's server gives to whom, as exportfs keeps it
+# exportfs escapes blanks as mount(8) does.
 _OCTAL = pattern(r"\\([0-7]{3})")
 
 

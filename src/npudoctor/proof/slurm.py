@@ -12,8 +12,11 @@ from npudoctor.host.process.commands import FOLDERS, Answer, side_by_side
 MANY = 16  # jobs of which Slurm is asked
 PATIENCE = 0.4  # of the time of a check
 ENDING = "COMPLETING"  # neither over nor alive: Slurm itself ends what is left
+# Runs on every compute node.
 DAEMON = "slurmd"
+# scontrol forgets a job some minutes after its end (MinJobAge).
 UNKNOWN_JOB = "Invalid job id specified"
+# JobState values after which no process of a job may run (squeue(1)).
 OVER = frozenset(
     "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED TIMEOUT".split()
 )

@@ -126,6 +126,7 @@ def probe_socket(host: Host, socket_file: SocketFile) -> Listener:
     except FileNotFoundError:
         return Listener.MISSING
     except OSError:
+        # A closed folder, or a link in its place: nothing is known of the listener.
         return Listener.UNKNOWN
 
 
@@ -148,6 +149,7 @@ def is_listed(host: Host, path: str) -> bool:
 def _paths_by_name(paths: Iterable[str]) -> dict[str, list[str]]:
     by_name: dict[str, list[str]] = {}
     for path in paths:
+        # @ is an abstract name, which is in no folder.
         if not path.startswith("@"):
             by_name.setdefault(path.rpartition("/")[2], []).append(path)
     return by_name

@@ -64,8 +64,10 @@ def _first_doubt(
     """The first rule that does not hold, in words; None when all do."""
     if _age_seconds(snapshot, socket_file) <= YOUNG:
         return _("it is younger than {seconds:g} s: a server may be starting", seconds=YOUNG)
+    # A server that is starting is bound before it listens, and refuses, too: hence twice.
     if list(answers) != [Listener.REFUSED, Listener.REFUSED]:
         return _("connect() did not confirm twice that nobody is listening")
+    # In another network namespace a living server has no line there: that alone proves nothing.
     if snapshot.listed & {socket_file.path, socket_file.original}:
         return _("/proc/net/unix lists it")
     if not snapshot.host.processes.ours():

@@ -203,6 +203,7 @@ def _find_recorded_death(snapshot: ServerSnapshot, log: ServerLog) -> Optional[D
             continue
         try:
             cpid, key, ctime, dtime, *which = (int(str(record.step[name])) for name in names)
+        # A journal of an older version, without these fields.
         except (KeyError, ValueError):
             continue
         same = cpid == log.pid and which == [log.entry.dev, log.entry.ino]
@@ -238,6 +239,7 @@ def _find_against(
     name of this folder, and a folder in a living server's log is never judged here.
     """
     entry = folder.entry
+    # The server makes the folder with 0700.
     if not SPILL.match(os.path.basename(folder.path)) or entry.permissions != 0o700:
         yield _("its name or mode does not match a cache server's")
     if not is_trusted_log(log, entry.uid):
@@ -273,6 +275,7 @@ def find_unlogged_folders(snapshot: ServerSnapshot) -> list[SpillFolder]:
         for path in limit_by_owner({path: uid for path, uid in owners.items() if uid is not None}, LOGINS)[0]:
             try:
                 folder = spill_folder(path)
+            # A link, or closed to us: such a folder is not shown.
             except OSError:
                 continue
             if folder is None or (path, folder.entry.uid) in logged:

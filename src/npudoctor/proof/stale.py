@@ -22,6 +22,7 @@ FIRST = {"pid": "pid:[4026531836]", "cgroup": "cgroup:[4026531835]"}
 # Version 1 has /slurm/uid_1000/job_7/step_0, version 2 /system.slice/slurmstepd.scope/job_7/step_0/user.
 # From the root on: nobody but root can make these.
 _JOB = pattern(r"/(?:slurm[^/]*/uid_\d+|system\.slice/[^/]*slurmstepd\.scope)/job_(\d+)(?:/|\Z)")
+# docker: docker-ID.scope or /docker/ID; containerd of Kubernetes; podman.
 _CONTAINER = pattern(r"/(docker[-/]|cri-containerd-|libpod-)([0-9a-f]{64})(?:\.scope)?(?=/|\Z)")
 _TITLE = pattern(r"slurmstepd: \[(?:StepId=)?(\d+)")
 
@@ -126,6 +127,7 @@ def why_blind(host: Host) -> str:
     if host.system.container() or any(host.system.namespace(kind) != FIRST[kind] for kind in FIRST):
         return _("the processes of the machine are not visible in a container")
     everybody = host.processes.all()
+    # With hidepid=2 not even init is shown.
     if 1 not in everybody or host.processes.cgroups(1) is None:
         return _("the processes of other users are hidden")
     for name in host.running_files.names("/proc"):

@@ -20,7 +20,9 @@ TRAINING = (
     "python", "pt_", "torchrun", "mpirun", "mpiexec", "orterun", "orted", "prterun", "msrun", "deepspeed",
     "accelerate", "ray", "vllm",
 )  # fmt: skip
+# vdavinci: a virtual NPU.
 _NODE = pattern(r"/dev/(?:v?davinci|nvidia)(\d+)\Z")
+# One number for each GPU.
 UTILISATION = ("nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits")
 
 

@@ -74,6 +74,7 @@ def _is_inside(host: Host, folder: SpillFolder, pid: int, number: int, target: s
         return False
     # A mount of the folder itself shows its containers below whatever it is mounted at.
     inode: Optional[int] = None  # which the kernel (before 5.14) does not tell
+    # The descriptor was closed since.
     with suppress(OSError):
         text = host.disk.read(f"/proc/{pid}/fdinfo/{number}", 1 << 16).decode("ascii", "replace")
         line = next((line for line in text.splitlines() if line.startswith("ino:")), "")

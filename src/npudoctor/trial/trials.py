@@ -13,11 +13,13 @@ from npudoctor.core.frozen import dataclass, field, replace
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.parsing import json_of
 
+# Read as text, since the child is another Python, without npudoctor.
 PARTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "parts")
 OURS = "from npudoctor."  # by which a part names what another has; in the child that stands before
 SECONDS = 8.0  # that a part may take
 LEAST = 0.5  # seconds: with less left nothing is begun
 MARGIN = 0.5  # seconds of the run that are left after the last part
+# Bytes; a trial writes some kilobytes, start-up code of the job may write more.
 OUTPUT_LIMIT = 1 << 20
 
 

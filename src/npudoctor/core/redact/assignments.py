@@ -9,6 +9,7 @@ from npudoctor.core.lazy import pattern
 from npudoctor.core.redact.names import Weight, looks_secret, weight
 from npudoctor.core.redact.values import Values
 
+# Blanks without line feeds, and a bounded number: a name does not announce what is on the next line.
 _GAP = r"[^\S\n]{0,8}"
 # A name is tried once, at its beginning; what separates it from its value is bounded: all is linear.
 _ASSIGNED = pattern(
@@ -17,20 +18,25 @@ _ASSIGNED = pattern(
 )
 # In Chinese no blank separates the words: what follows must be ASCII, as passwords are.
 _SAID = pattern(rf"((?:密码|口令|密钥|令牌|私钥)){_GAP}(?:[是为]{_GAP}[：:]?|[：:=]|\s){_GAP}(?=[!-~]{{6}})")
+# A sentence counts only where what follows has a digit and five characters: "the password is wrong" has none.
 _ENGLISH = pattern(
     r"(?i)\b(password|passphrase|token|secret|api[ -]?key)"
     r"(?: is| was|:? is set to| set to) {1,4}(?=[\"']?\S{0,40}\d)(?=[\"']?\S{5})"
 )
 _BARE_KEY = pattern(r"(?i)\b(api key):?\s{1,4}(?:is\s)?(?=[0-9a-z]{20})")
+# Name and value as two words: setenv, fish's set -x, Dockerfile's ENV and ARG, npm config set.
 _SET = pattern(
     r"(?i)\b(?:setenv|set\s{1,4}-[a-z]{1,4}|env|arg|config set|npm set)\s{1,4}"
     r"([\w./:@-]{1,200}?)\s{1,4}(?=[^\s=])"
 )
+# XML, as Hadoop's and Maven's settings have it: <password>...</password>.
 _ELEMENT = pattern(r"<([\w.:-]{1,100})(?:\s[^<>]{0,100})?>(?=[^<])")
+# Kubernetes writes `name: X` and `value: Y`; AWS and others use key, field, parameter.
 _PAIRED = pattern(
     r"(?i)\b(?:name|key|id|field|variable|property|param(?:eter)?)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}(?:\\{0,7}[\"'])?([\w.-]{1,100})(?:\\{0,7}[\"'])?"
     r"[\s,;]{1,40}(?:\\{0,7}[\"'])?(?:value|val|default|content)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}"
 )
+# Hadoop: <name>X</name><value>Y</value>; plists: <key>X</key><string>Y</string>.
 _PAIRED_ELEMENTS = pattern(
     r"(?i)<(?:name|key)>\s{0,8}([^\s<>]{1,100})\s{0,8}</(?:name|key)>\s{0,80}<(?:value|string)>\s{0,8}(?=[^<])"
 )
@@ -39,6 +45,7 @@ _PAIRED_BACK = pattern(
     r"(?:\\{0,7}[\"'])?(?:name|key|field|property|param(?:eter)?)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}\\{0,7}[\"']([\w.-]{1,100})"
 )
 _FLAG = pattern(r"(?<![\w.-])(--?[a-z][\w-]{1,60})[^\S\n]{1,4}(?!--?[a-z])", re.IGNORECASE)
+# Indentation, a line number as grep -n prints it, the dash of a list.
 _BEFORE_LINE = pattern(r"[ \t]*(?:\d{1,9}: )?(?:- )?\Z")
 _BEFORE_A_PATH = " \t\n\r\"'()[]{}<>,;:=`"
 

@@ -58,10 +58,12 @@ _ALLOWED = pattern(
     r"|HOSTNAME|HOST|TMPDIR|TMP|TEMP|XDG|CONDA|VIRTUAL|TOOLCHAIN|OPP|CPU|TOKENIZERS|SHLVL|MALLOC|JEMALLOC|NPUDOCTOR)"
     r"(?:_|\d|$)"
 )
+# As export -p, declare -x, setenv and fish print variables, or env without a word before.
 _DUMPED = pattern(
     r"(?P<mark>(?:export|declare\s-x|setenv|set\s-g?x)\s{1,4})?(?P<name>[A-Z][A-Z0-9_]{2,100})[=\s](?P<value>\S.{0,65536})$"
 )
 _BEFORE = pattern(r"[\s+>$]{0,16}")
+# Numbers and switches give nothing away.
 _PLAIN = pattern(r"[\"']?(?:[-+]?[\d.,]{0,6}|true|false|[01])[\"']?$")
 _LEAST = 6  # characters of a value that is looked for everywhere
 
@@ -80,6 +82,8 @@ class BundleRedactor(Redactor):
         super().__init__()
         values = set()
         for name, value in variables.items():
+            # Short values, paths and harmless ones would be replaced everywhere in the logs, which nobody
+            # could read then.
             if len(value) < _LEAST or value.startswith("/") or not looks_secret(value, weight(name)):
                 continue
             if not value.isalpha() or len(value) >= 2 * _LEAST:  # else it may be a word that stands anywhere
@@ -133,6 +137,7 @@ Span = tuple[int, int]  # first and last+1 of a value in its line
 
 LEAST = 5  # variables in a row: fewer may be anything
 _CUT = 2  # the same at an end of what is shown, where the rest of the dump may lie beyond it
+# Names of variables, at the beginning of a line or behind the prefix that a log gives each line.
 _NAME = pattern(r"(?:^|(?<=[\s\"'\])>|]))([A-Za-z_][A-Za-z0-9_]{0,100})=")
 _FAR = 200  # characters of a line among which the name of its variable begins
 # In one line: NAME=value, "NAME": "value", ('NAME', 'value').

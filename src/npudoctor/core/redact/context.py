@@ -24,10 +24,13 @@ _OPEN = pattern(
     r"(?:(?P<sign>[:=：＝]|:=|[-=]>|→)\s{0,8}"
     r"(?P<kind>(?:!\w{1,20}\s)?(?:&\w{1,40}\s)?[|>][-+\d]{0,2}|[rbfu]?(?:\"\"\"|''')|\[|\\|!\w{1,20}|&\w{1,40}|)|(?P<flag>\\))\s{0,8}(?:#.{0,80})?$"
 )
+# A shell line that goes on behind a backslash.
 _CONTINUED = pattern(
     r"(?P<before>.{0,200}?)(?P<name>(?<![\w.-])[\w.-]{1,100})\s{0,8}[:=]\s{0,8}\S{1,1000}\\$"
 )
+# YAML's "? key" with the value on the next line.
 _ASKED = pattern(r"(?P<before>\s{0,80})\?\s(?P<name>[\w.-]{1,100})\s{0,80}$")
+# XML whose text begins on the next line.
 _TAG = pattern(r"<(?P<name>[\w.:-]{1,100})(?:\s[^<>]{0,200})?>\s*(?:<!\[CDATA\[)?\s{0,80}$")
 _NAMED = pattern(
     r"(?i)(?:<name>\s{0,4}|\b(?:name|key|id|field|variable|property|parameter)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}\\{0,7}[\"']?)([\w.-]{1,100})"
@@ -39,11 +42,14 @@ _ITS_VALUE = pattern(
 _SECRET_KIND = pattern(r"\s{0,80}(?:- )?\\?[\"']?kind\\?[\"']?:\s?\\?[\"']?(\w{1,40})")
 _DATA = pattern(r"(?P<before>\s{0,80}\\?[\"']?)(?:data|stringData)\\?[\"']?:\s*\{?\s{0,80}$")
 _ENTRY = pattern(r"\s{0,80}\\?[\"']?[\w.-]{1,200}\\?[\"']?:\s{0,4}(?P<value>\S.*)$")
+# A PuTTY key file says how many lines its private part has.
 _PUTTY = pattern(r"Private-Lines:\s?(\d{1,3})\s{0,80}$")
 _BARE = pattern(r"\s{0,200}(?:-\s{1,4}|:\s{1,4})?(?P<value>\S.*?)\s*(?:\\|,)?\s{0,80}$")
 _MAPPING = pattern(r"\\{0,7}[\"']?[\w.-]{1,100}\\{0,7}[\"']?\s?[:=](?:\s|$)")
+# Lines that only draw the frame of a table belong to it and have no cells.
 _BORDER = pattern(r"[\s|+=:│┃║├┤┼┬┴─━═┌┐└┘╪╬-]{3,}$")
 _HEADING = pattern(r"[A-Za-z\u4e00-\u9fff][\w .()/-]{0,39}$")
+# By preference: a table drawn with bars may also contain commas.
 _SEPARATORS = (
     pattern(r"[|│┃║]"),
     pattern(r"\t"),
@@ -52,6 +58,7 @@ _SEPARATORS = (
     pattern(r" {2,}"),
 )
 _DIGITS = pattern(r"\d")
+# A weaker name would hide ordinary text on the lines below it.
 _STRONG = (Weight.SECRET, Weight.TOKEN, Weight.TYPED)
 
 

@@ -11,9 +11,11 @@ from typing import Optional
 
 from npudoctor.core.lazy import pattern
 
+# JSON inside of JSON has up to seven backslashes before a quote (1, 3, 7).
 _QUOTE = r"\\{0,7}[\"']"
 # Between an option and its value: blanks, "=", or what a list of arguments as JSON or Python has there.
 _GAP = rf"(?:{_QUOTE}\s{{0,4}},\s{{0,4}}|[^\S\n]{{1,4}}|=)"
+# Clients of registries and clouds, whose `login` takes -p.
 _LOGIN = r"(?:docker|podman|nerdctl|buildah|skopeo|helm|oras|crane|isula|az|cloudctl|twine)"
 _USER = rf"(?:-u|-U|-a|--user|--proxy-user|--[a-z-]{{0,10}}creds){_GAP}?{_QUOTE}?[^\s:%\"'/]{{1,99}}[:%]"
 _WORDS = r"[^\S\n]{1,4}(?:--?[a-z]\S{0,40}[^\S\n]{1,4}){0,3}"
@@ -64,8 +66,10 @@ COMMANDS = tuple(
         ),
     )
 )
+# The arguments of one program: up to a pipe or semicolon, and bounded, so that all stays linear.
 SEGMENT = pattern(r"[^\n|;]{0,400}")
 
+# Authorization schemes, of which only what follows is secret.
 _SCHEME = (
     r"(?:(?:basic|bearer|digest|token|negotiate|apikey|obs|oss\d?|[a-z0-9-]{0,20}-hmac-[\w-]{1,20}"
     r"|aws[\w-]{0,20}|sdk-[\w-]{1,20}|acs\d?[\w-]{0,20})\s{1,4})?"
@@ -91,6 +95,7 @@ HEADERS = tuple(
     )
 )
 
+# In URLs: signatures of presigned requests, webhooks of chats, tokens of bots, userinfo without a scheme.
 WEB = tuple(
     pattern(form, re.IGNORECASE)
     for form in (
@@ -192,6 +197,7 @@ _HOST = pattern(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?=[:/?#,)\]}]|\Z)")
 _SURE = pattern(
     r"(?:localhost|[\w-]+(?:\.[\w-]+)+|\[[0-9a-fA-F:.]+\]|[\w-]+(?=:\d))(?::\d{1,5})?(?=[/?#]|\Z)"
 )
+# What follows "host:" is a port if it is digits up to the end.
 _PORT = pattern(r"\d{1,5}(?=[^\d@]|\Z)")
 
 

@@ -22,13 +22,16 @@ class Weight(enum.Enum):
     SECRET = 4  # hidden whatever it is
 
 
+# Splits DB_PASSWORD, dbPassword and DBPassword alike.
 _WORDS = pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_a-zA-Z]+|\d+")
 _SECRET = pattern(r"passwo?r?d|passphrase|passcode|secret|credential")
+# "key" alone may be a key of a table; with one of these words before it, it opens something.
 _KEY = pattern(
     r"(?:api|access|private|secret|account|signing|encryption|sharedaccess|subscription|preshared)keys?"
     r"(?:id|data|value|secret|base64|b64|pem|prod|dev|test)?\d*$"
     r"|clientkeydata$|presharedkey$|psk$|bindpw$|rootpw$|connectionstring$|sharedaccess(?:signature|token)$|(?:ak|access)sk$|identitytoken$"
 )
+# Chinese names end in the word that tells.
 _SPOKEN = pattern(r"(?:密码|口令|密钥|令牌|私钥|凭证|凭据|秘钥)$")
 # A name that ends so tells about the secret, and is not it.
 _ABOUT = frozenset(
@@ -37,6 +40,7 @@ _ABOUT = frozenset(
     " version age min max hint field strength checker helper reset attempts mode format ref class error"
     " missing invalid source env var index limit usage per num mask".split()
 )
+# Words behind "token" that do not change what it is.
 _AFTER_TOKEN = frozenset(
     "value key data str string text header secret base64 b64 prod dev test old new".split()
 )
@@ -46,15 +50,18 @@ _VOCABULARY = frozenset(
     " prompt completion generated per input output added seq total mean avg forced decoder begin additional"
     " context".split()
 )
+# Words before "pass" that make it a password: db_pass, smtp_pass.
 _OWNERS = frozenset(
     "db user smtp mail email redis root admin mysql pg postgres database ftp http https proxy login ssh"
     " rabbit rabbitmq mongo ldap my key keystore store rsync ssl bind vnc bmc ipmi os node host registry"
     " harbor".split()
 )
+# Names of which the value decides: "session" may be a number or a cookie.
 _RANDOM = frozenset(
     "key keys auth sig signature sign sk ak sid session sessionid cookie salt hmac pat cred creds jwt bearer"
     " otp webhook dsn license jsessionid phpsessid sessdata".split()
 )
+# What programs write where there is no secret, and what was hidden already.
 _HARMLESS = pattern(
     r"(?i)(?:none|null|nil|true|false|undefined|unset|n/a|yes|no|not|on|off|files"
     r"|(?:not )?(?:missing|expired|disabled|enabled|required|needed|set|found|given|provided|supported|empty)"
@@ -63,6 +70,7 @@ _HARMLESS = pattern(
 )
 _NUMBER = pattern(r"[-+]?[\d.][\d.,_/%:]*(?:e[-+]?\d+)?[a-z%/]{0,8}$", re.IGNORECASE)
 
+# As in "tests-unit_fast.v2": words with a few digits, which entropy alone would take for a key.
 _JOINED_WORDS = pattern(r"[a-z]+\d{0,4}(?:[_.:-](?:[a-z]+\d{0,4}|\d{1,4}))+$", re.IGNORECASE)
 
 
@@ -136,10 +144,12 @@ def _looks_random(value: str) -> bool:
     key, not of a sentence.
     """
     text = value.rstrip("=")
+    # A key of less than ten characters is told by its name; above 4096 it is data.
     if not 10 <= len(text) <= 4096 or any(char in "./ ()[]{}<>" for char in text[:2]) or " " in text:
         return False
     # For ASCII by the C of str.count: this is asked of each long value of a log.
     digits = sum(map(text.count, "0123456789")) if text.isascii() else sum(map(str.isdigit, text))
+    # Random base64 has a digit in about six characters; identifiers of programs have hardly any.
     if digits < max(2, len(text) // 12) or not any(map(str.isalpha, text)):
         return False
     if text.lower().startswith("0x") or _JOINED_WORDS.match(text) or ("/" in text and "." in text):

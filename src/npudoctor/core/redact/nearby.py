@@ -23,7 +23,9 @@ _REST = pattern(r"[\w.-]{0,80}")
 _BACK = 80  # characters of a name before the word that tells
 _PLAIN_PASSWORD = pattern(r"(?i)pass(?:wo?r?d|wd|phrase|code)s?$|pwd$|密码$|口令$")
 
+# What may close the name: quotes, HTML's quote, Markdown's bold.
 _CLOSE = r"(?:\\{0,7}[\"'`]|&quot;|\*\*|__)?"
+# A remark in brackets between a name and its value: "password (8 characters): ...".
 _NOTE = r"(?:\s?\([^()\n]{1,40}\)|\s?\[[^\[\]\n]{0,40}\])?"
 # Signs that surely announce a value.
 _SIGN = pattern(
@@ -54,7 +56,9 @@ _VALUE = pattern(
 )
 # Chinese goes on right behind a value: "口令Zx9k登录".
 _ASCII = pattern(r"[!-~]+|.+")
+# Punctuation that ends the sentence and not the value.
 _TRAILING = ".,;:!?)]}>"
+# node2, v1.2.3, 12GB/s, 10:30: numbered or measured things, which look mixed.
 _NUMBERED = pattern(
     r"[a-z]{2,}[-_]?\d{1,4}$|v?\d+(?:\.\d+)+\S{0,20}$|\d[\d.,]*[a-z%]{1,6}(?:/[a-z]{1,3})?$|\d+[a-z]?[-:/x]\d+\S*$",
     re.I,
@@ -62,9 +66,12 @@ _NUMBERED = pattern(
 _JOINED = pattern(r"[a-z]+\d{0,4}(?:[_.:/-](?:[a-z]+\d{0,4}|\d{1,6}))+$", re.IGNORECASE)
 _UNLIKE_WORDS = pattern(r"[\d!@#%^*+?]")  # the quick look before the next
 _MIXED = pattern(r"\d|(?!^)[!@#%^*+?](?!$)")
+# Latin letters only: a Chinese word beside digits is a sentence.
 _LETTER = pattern(r"[A-Za-z\u00c0-\u024f]")
 _CAPITALS = pattern(r"[A-Z][a-z]+(?:[_.:-][A-Z]?[a-z]+)*\d{2,4}$")
+# Words that are counted in logs of training: rank3, step100; and names of algorithms: sha256.
 _COUNTED = pattern(r"(?i)(?:sha|md|utf|aes|rsa|base|argon|node|rank|step|line|v)-?\d|\d")
+# Brackets, calls, hex, formats of printf: source code, which logs quote beside such names.
 _CODE = pattern(r"[\[\](){}$<>]|0x[0-9a-f]|\w+::|[a-z][a-z+.-]{1,12}://|\w+=|--|%[sdrifgx(]", re.IGNORECASE)
 
 

@@ -198,6 +198,7 @@ _OF_IT = pattern(
     r"|(?:ok|okay|correct|right|good|fine|bad)(?=\W*(?:$|\n|and\b|but\b|so\b|for\b)))\b",
     re.IGNORECASE,
 )
+# At most 24 words, as many as a phrase may have.
 _SENTENCE = pattern(r"[^\s\"'`,;]+(?: [^\s\"'`,;]+){0,23}")
 _QUOTED = pattern(r"\\{0,7}([\"'`])([^\"'`\n]{1,400})")
 

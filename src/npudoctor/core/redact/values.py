@@ -9,10 +9,13 @@ from typing import Optional
 from npudoctor.core.lazy import pattern
 from npudoctor.core.redact.names import Weight, looks_secret
 
+# Prefixes of Python's literals: b"", r"", f"".
 _OPENING = pattern(r"[bBrRuUfF]{0,2}(\\{0,7})([\"'`])")
 # The lookbehind lets a run of backslashes be tried once, not once for each of them.
 _CLOSING = {quote: pattern(rf"(?<!\\)(\\*){quote}") for quote in "\"'`"}
 _NEXT = r"[\w.-]{1,100}\\{0,7}[\"']?\s?[=:]"
+# What ends a bare value: a separator that is followed by a blank or another name, a closing quote, a tag. A
+# comma inside stays, as passwords have commas.
 _CUT = rf"[,;&](?=\s|\Z|{_NEXT}|[\"'])|&&|\\n(?={_NEXT})|\\{{0,7}}[\"'](?=[\s,;:)\]}}\\]|\Z)|[，。；]|</"
 _BARE = pattern(rf"(?:(?!{_CUT})(?:\\[^\n]|[^\s\\]))+")
 _PROBE = 96  # characters of a bare value that say whether it is one to hide
@@ -82,6 +85,7 @@ class Values:
             return None
         match = _BARE.match(self._text, at, most)
         value = match[0].rstrip(",;") if match else ""
+        # f(password=x) ends in a bracket of the call; x)y has its own.
         while value and value[-1] in ")]}>" and value[-1] not in _open_brackets(value[:-1]):
             value = value[:-1]
         return (at, at + len(value)) if value else None

@@ -18,6 +18,7 @@ from npudoctor.core.trust import guard
 from npudoctor.core.trust.paths import why_untrusted
 from npudoctor.core.trust.rule import why_not_entry
 
+# The last two are folders, of which every file is read.
 _CLUSTERSHELL = ("groups.conf", "topology.conf", "defaults.conf", "clush.conf", "groups.conf.d", "groups.d")
 _DEEPEST = 16  # files that include each other, as ssh itself says
 
@@ -92,6 +93,7 @@ def _ssh_includes(path: str, folder: str, home: str, deep: int) -> Iterator[str]
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             lines = file.read(1 << 20).splitlines()
+    # ssh, too, goes on without a configuration that cannot be read.
     except OSError:
         return
     yield path
@@ -102,6 +104,7 @@ def _ssh_includes(path: str, folder: str, home: str, deep: int) -> Iterator[str]
             continue
         try:
             names = shlex.split(rest)
+        # An unclosed quote: ssh ends with an error at this line.
         except ValueError:
             continue
         for name in names:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Optional
 
 
+# Imported by site.py at every start, if they are found.
 _CUSTOMISATIONS = ("sitecustomize", "usercustomize")
 _SITES = ("site-packages", "dist-packages")
 
@@ -79,6 +80,7 @@ class _Guard:
     ) -> "Optional[ModuleSpec]":
         """The module as another finder finds it; Untrusted where root must not load it."""
         for finder in sys.meta_path:
+            # A second guard, as after two calls, must not ask itself.
             spec = None if type(finder) is _Guard else finder.find_spec(name, path, target)
             if spec is not None:
                 for file in _files_of(spec):
@@ -104,6 +106,7 @@ class _Guard:
                 if why is not None:
                     ours = name.partition(".")[0] in ("npudoctor", "__main__", "os")
                     raise Untrusted(_own_files_text(why) if ours else _start_up_text(path, why))
+        # With -S site.py does not run: no .pth file and no customisation was executed.
         if sys.flags.no_site:
             return
         site: Any = sys.modules["site"]

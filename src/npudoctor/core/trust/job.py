@@ -12,6 +12,7 @@ from npudoctor.core.trust.trees import RootTrust
 
 # What CANN and ATB load code by; where they only write is not among these.
 _CODE = ("ASCEND_", "ATB_HOME_PATH", "TOOLCHAIN_HOME", "ASDOPS_HOME_PATH")
+# Folders for logs and caches: everybody may write there, and nothing is loaded from them.
 _WRITTEN = ("ASCEND_WORK_PATH", "ASCEND_CACHE_PATH", "ASCEND_PROCESS_LOG_PATH")
 
 

@@ -23,6 +23,7 @@ def why_untrusted(path: str, euid: int) -> Optional[str]:
     """
     parts = _stat_steps(os.path.abspath(path))
     last = parts[-1][1]
+    # As a parent a sticky folder is safe; as the last part others could add files to it.
     if stat.S_ISDIR(last.st_mode) and last.st_mode & stat.S_ISVTX:
         reason = why_not_entry(path, last.st_uid, last.st_mode, (last.st_uid,), place=True)
         if reason:

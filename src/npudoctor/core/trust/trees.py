@@ -18,6 +18,7 @@ from npudoctor.core.mounts import MOUNTINFO, UTAB, user_mount_points
 from npudoctor.core.trust.rule import why_not_elsewhere, why_not_entry, why_not_mounted
 
 MOST = 20_000  # folders of one tree
+# Debian's Python uses the second name.
 PACKAGES = ("site-packages", "dist-packages")
 # Folders for some processors below a folder of libraries, where the loader of glibc looks first.
 _FOR_PROCESSORS = pattern(
@@ -26,6 +27,7 @@ _FOR_PROCESSORS = pattern(
 )
 _DEEP = 4  # of these below each other: tls/haswell/avx512_1/x86_64
 _MOUNTS_LIMIT = 64 << 20  # a line is some hundred bytes, and a container has some
+# What an import executes.
 _CODE = (".py", ".pyc", ".so")
 _ROOT = (0,)
 
@@ -86,6 +88,7 @@ def is_trusted_way(files: FileLookup, path: str, owners: Container[int]) -> bool
     """
     try:
         steps = files.steps(path)
+    # ValueError: the path is relative.
     except (CannotTell, ValueError):
         return False
     reasons = (why_not_entry(step, entry.uid, entry.mode, owners) for step, entry in steps)
@@ -283,6 +286,7 @@ class RootTrust:
         if self._by_users is None:
             texts = {MOUNTINFO: "", UTAB: ""}
             for path in texts:
+                # Without /proc, or without permission; `_blind` remembers it.
                 with suppress(CannotTell):
                     texts[path] = self._files.text(path, _MOUNTS_LIMIT) or ""
             self._blind = not texts[MOUNTINFO]

@@ -15,7 +15,9 @@ from npudoctor.host.devices.driver import Package
 from npudoctor.host.fs.files import Files
 
 _REQUIRED = pattern(r"required_driver_(\w+)_version\Z")
+# As V100R001C13: the parts up to R name the branch, C counts within it.
 _BRANCH = pattern(r"(V\d+R\d+)C(\d+)")
+# `runtime` from 5.1 on; acllib and fwkacllib are the packages of the flat layout before.
 _PARTS = ("runtime", "acllib", "fwkacllib")
 
 

@@ -86,6 +86,7 @@ def _installs_of(host: Host) -> list[Install]:
     try:
         homes = [f"/home/{name}" for name in host.files.names("/home")]
     except CannotTell:
+        # /home of an image may be closed to us: installations of users are then not found.
         homes = []
     return find_installs(host.files, {}, "/root", [*more, *homes])
 

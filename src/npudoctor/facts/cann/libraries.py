@@ -25,8 +25,11 @@ CANN_FOLDERS = (
     "acllib/lib64",
     "atc/lib64",
 )
+# As the install guide puts them into LD_LIBRARY_PATH.
 DRIVER_FOLDERS = ("lib64", "lib64/common", "lib64/driver")
+# In the search path that was written by hand up to the 5.x era.
 ADD_ONS = "/usr/local/Ascend/add-ons"
+# The driver's interface to user space, which every runtime needs.
 HAL = "libascend_hal.so"
 # What real drivers have in lib64/common and lib64/driver.
 OF_DRIVER = {
@@ -100,6 +103,7 @@ class CannLibraries:
             install, above = None, folder
             # At least two folders deep: "/" and "/usr" are no installation.
             while install is None and above.count("/") > 1:
+                # A folder above that cannot be looked into is no installation that we can name.
                 with suppress(CannotTell):
                     install = install_at(self._host.files, above)
                 above = above.rpartition("/")[0]

@@ -12,6 +12,7 @@ from npudoctor.facts.cann.installations import ASCEND, Install
 from npudoctor.host.fs.files import Files
 from npudoctor.host.libraries.library import Libraries
 
+# ATB ships both builds side by side, as cxx_abi_0 and cxx_abi_1; torch decides which one is needed.
 _ABI = pattern(r"/cxx_abi_([01])(?:/|\Z)")
 _VERSION = pattern(r"^[ \t]*Ascend-cann-atb[ \t]*:[ \t]*(\S+)", re.MULTILINE)
 _LIMIT = 1 << 13  # bytes of a version.info
@@ -45,6 +46,7 @@ def version_of(files: Files, library: str) -> Optional[str]:
         try:
             release = parse_release(files.text(f"{folder}/version.info", _LIMIT) or "")
         except CannotTell:
+            # Not readable: the next folder up may have a version.info, too.
             release = None
         if release:
             return release

@@ -21,6 +21,7 @@ from npudoctor.host.users.access import ENTER, READ, first_barrier
 
 # Where each tells the version of its CANN: the version that pip knows never changes.
 MARKS = {"te": "te/version.py", "hccl": "hccl/sys_version.py"}
+# By age of the release, the newest layout first.
 WHEEL_FOLDERS = ("compiler/lib64", "hccl/lib64", "lib64", "fwkacllib/lib64")
 
 VERSION_LIMIT = 1 << 13  # bytes of a file that tells a version
@@ -78,6 +79,7 @@ def is_closed_to_job(host: Host, name: str, folder: str) -> bool:
             )
         host.files.names(path)
         host.files.read(f"{folder}/{MARKS[name]}", 1)
+    # Only a missing permission means closed; a server that hangs is reported as such.
     except CannotTell as error:
         if not isinstance(error.__cause__, PermissionError):
             raise

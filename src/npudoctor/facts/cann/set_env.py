@@ -11,9 +11,11 @@ from npudoctor.facts.cann.installations import Install, install_at
 from npudoctor.facts.cann.places import ENDINGS, named_root, parents
 from npudoctor.host.fs.files import Files
 
+# Set by set_env.sh of releases that have a folder `toolkit`.
 TOOLCHAIN = "TOOLCHAIN_HOME"
 # Where Python finds te and hccl, and where it finds the operators' implementations, by age.
 SITES = ("python/site-packages", "fwkacllib/python/site-packages")
+# The older releases have the two parts of the path in the other order.
 OPERATORS = ("opp/built-in/op_impl/ai_core/tbe", "opp/op_impl/built-in/ai_core/tbe")
 COMPILERS = ("compiler/ccec_compiler/bin", "tools/ccec_compiler/bin", "fwkacllib/ccec_compiler/bin")
 
@@ -56,6 +58,7 @@ def named_installs(files: Files, variables: Mapping[str, str]) -> dict[str, Inst
         install = install_at(files, named_root(name, variables.get(name, "")), name)
         if install is not None:
             installs[name] = install
+    # TOOLCHAIN_HOME names a folder in the installation, not the installation.
     value = variables.get(TOOLCHAIN, "").rstrip("/")
     if value.endswith("/toolkit"):
         install = install_at(files, value[: -len("/toolkit")], TOOLCHAIN)

@@ -46,6 +46,7 @@ def _version(files: Files, path: str) -> Optional[tuple[int, ...]]:
         for machine in files.names(f"{prefix}/{lib}")
         for name in sorted(filter(_NUMBER.match, files.names(f"{prefix}/{lib}/{machine}")), key=_numbers)
         for folder in (f"{prefix}/{lib}/{machine}/{name}",)
+        # cc1plus is the C++ compiler proper; a folder without it belongs to the C compiler alone.
         if files.stat(f"{folder}/cc1plus") is not None
     }
     return versions.popitem()[1] if len(versions) == 1 else None

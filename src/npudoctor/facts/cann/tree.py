@@ -23,11 +23,14 @@ VITAL = ("compiler", "runtime", "opp", "fwkacllib")
 # What the loader enters. What Python searches must be listed too: it passes over a folder that cannot be.
 ENTERED = ("opp", "lib64", "compiler", "runtime", "fwkacllib")
 LISTED = tuple(f"{site}{below}" for site in SITES for below in ("", "/te", "/hccl"))
+# Where the runtime libraries lie, by age of the release.
 ACL = ("lib64", "runtime/lib64", "fwkacllib/lib64")
+# Loaded by torch_npu and MindSpore: runtime, communication, graph engine.
 LIBRARIES = ("libascendcl.so", "libhccl.so", "libge_runner.so")
 
 MACHINES = ("x86_64", "aarch64")  # those that CANN is for
 _ALIASES = {"arm64": "aarch64", "amd64": "x86_64"}
+# The install record of the ops package, which takes the place of opp_kernel from 8.5 on.
 _OPS = pattern(r"ascend_\w*ops_install\.info\Z")
 
 

@@ -46,6 +46,7 @@ class DriverLibrary:
 def module_version(files: Files) -> Optional[str]:
     """The version of the kernel module that is loaded; None when none is."""
     lines = [(files.text(path, 4096) or "").splitlines()[:1] for path in (MODULE, PROC)]
+    # NVRM version: NVIDIA UNIX x86_64 Kernel Module 535.129.03 ...: the first word that is a version.
     for word in " ".join(line for part in lines for line in part).split():
         if is_driver_version(word):
             return word

@@ -11,8 +11,10 @@ from npudoctor.facts.job import process as job
 from npudoctor.host.host import Host
 from npudoctor.host.libraries.loader import Loaded, Loader
 
+# The soname of NCCL 2, which all frameworks link.
 NAME = "libnccl.so.2"
 MARK = b"NCCL version "  # followed by 2.27.5+cuda12.9 in every build
+# Bytes behind the mark: 2.27.5+cuda12.9 has fifteen.
 LONGEST = 64
 WHEEL = "nvidia/nccl/lib"  # where all distributions nvidia-nccl-cu* put it, below site-packages
 
@@ -56,6 +58,7 @@ def build_of(host: Host, path: str) -> NcclBuild:
     try:
         build = parse_build(host.libraries.section(path, ".rodata") or b"")
     except CannotTell:
+        # The section cannot be read: then the name of the file must do.
         build = None
     if build is not None:
         return build

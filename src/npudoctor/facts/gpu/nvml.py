@@ -14,6 +14,7 @@ from npudoctor.host.host import Host
 from npudoctor.host.process.commands import Answer
 
 TOOL = "nvidia-smi"
+# Bytes of output; eight GPUs with their processes fill some kilobytes.
 LIMIT = 1 << 20
 FIRST, SECOND = 0.4, 0.22  # of a check's time: the child, and each of the tool's two questions
 NO_MODULE = 3  # the child's status where nvidia-ml-py is not installed, or is not what we know
@@ -21,7 +22,9 @@ MIB = 1 << 20
 LONGEST = 200  # characters of what a tool said
 # What the driver says of what it has not, or may not tell: all else is a GPU that is ill.
 QUIET = ("Not Supported", "Insufficient Permissions", "Function Not Found")
+# A GPU without memory is one that the driver cannot ask.
 NOTHING = "memory.total 0"
+# nvidia-smi prints these where a value does not apply or is not ours to see.
 NOT_TOLD = ("[N/A]", "N/A", "[Not Supported]", "[Insufficient Permissions]")
 # Without what only a newer driver has, each GPU is told with what there is.
 SCRIPT = f"""
@@ -115,6 +118,7 @@ def ask_gpus(host: Host) -> list[Gpu]:
     )
     if answer.ok:
         return list(_parse_nvml(answer.stdout))
+    # nvidia-smi asks the same driver: it would hang as well.
     if answer.ended == "timeout":
         raise CannotTell(_("the NVIDIA driver does not answer"))
     # By two questions to nvidia-smi, which lists no processes for pictures.

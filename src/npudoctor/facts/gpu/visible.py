@@ -41,6 +41,7 @@ def cuda_visible(value: str, count: int, uuids: Optional[Sequence[str]] = None) 
     ids: list[int] = []
     parts = value.split(",")
     for at, part in enumerate(parts):
+        # The UUIDs of MIG instances are not in the list of GPUs.
         if part.strip().startswith("MIG-"):
             return VisibleGpus(tuple(ids), unknown=part.strip())
         if part.strip().upper().startswith("GPU-"):

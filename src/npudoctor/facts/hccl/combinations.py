@@ -14,6 +14,7 @@ Row = Mapping[str, Any]
 def is_refused_pair(pcie: Optional[str], roce: Optional[str]) -> bool:
     """Return whether HCCL stops with these values: both 1, or one 0 and the other not set."""
     numbers = [None if value is None else int(value) for value in (pcie, roce)]
+    # The pairs for A2 and 910 in the documents of HCCL_INTRA_PCIE_ENABLE and HCCL_INTRA_ROCE_ENABLE.
     return numbers in ([1, 1], [0, None], [None, 0])
 
 

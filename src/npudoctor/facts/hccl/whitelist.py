@@ -20,6 +20,7 @@ def whitelist_trouble(host: Host, valid: Mapping[str, str]) -> tuple[str, tuple[
     variables = host.variables
     path = variables.get(LIST, "")
     switch = valid.get(SWITCH)
+    # HCCL reads the list only where the switch is 0; its default is 1.
     why = _why_unusable(host, path) if switch == "0" else ""
     if why:
         text = _("HCCL_WHITELIST_DISABLE is 0, so only addresses on the whitelist may connect, and {why}")

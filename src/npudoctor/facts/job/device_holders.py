@@ -71,6 +71,7 @@ class DeviceHolders:
             return True
         if process is None:
             return False
+        # Our own launcher, or what we started.
         if pid in processes.ancestors(me) or me in processes.ancestors(pid):
             return True
         job = self._host.variables.get("SLURM_JOB_ID")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 # Quotes that no shell takes off, and what a document has after a value.
 _QUOTES = "\"'`\u2018\u2019\u201c\u201d\u300c\u300d"
+# Also the Chinese comma and full stop.
 _AFTER = ";,.\u3001\u3002"
 # Zero-width characters and the byte order mark, which chats and web pages put into what is copied.
 _HIDDEN = dict.fromkeys((0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF))
+# isspace() in the C locale.
 _C_BLANKS = " \t\n\v\f\r"
 _LONGEST = 4096  # a longer value was not pasted
 
@@ -18,6 +20,7 @@ def clean_up(value: str) -> str:
     if not value.isascii():
         import unicodedata
 
+        # NFKC turns full-width letters, digits and signs into ASCII.
         value = unicodedata.normalize("NFKC", value.translate(_HIDDEN))
     return value.strip().rstrip(_AFTER).strip().strip(_QUOTES).rstrip(_AFTER).strip()
 

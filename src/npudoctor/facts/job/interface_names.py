@@ -42,9 +42,11 @@ def read_names(variable: str, value: str) -> NamePattern:
     """How the library that reads the variable understands a value; ValueError with a sentence when it refuses
     it.
     """
+    # Gloo splits at commas and takes exact names; TensorPipe takes the whole value as one name.
     if variable in (GLOO, TENSORPIPE):
         names = value.split(",") if variable == GLOO else [value]
         return NamePattern(tuple(name for name in names if name), each=True)
+    # NCCL's syntax, which HCCL shares: ^ excludes, = is exact, else a prefix.
     negated = value.startswith("^")
     rest = value[1:] if negated else value
     exact = rest.startswith("=")
@@ -64,6 +66,7 @@ def default_order(interfaces: Iterable[Interface]) -> list[Interface]:
     """The interfaces that HCCL would take when no variable is set, in its order: by name, docker after the
     others, lo last.
     """
+    # The order is from the documents of HCCL_SOCKET_IFNAME.
     useful = [interface for interface in interfaces if interface.alive and usable_addresses(interface)]
     return sorted(
         useful,

@@ -37,6 +37,7 @@ class LauncherVariables:
 TORCH = LauncherVariables(
     "torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE"
 )
+# msrun gives MS_NODE_ID to each worker of a scheduler, not to each node.
 MSRUN = LauncherVariables("msrun", "MS_NODE_ID", "MS_WORKER_NUM")
 ASCEND = LauncherVariables("MindSpore", "RANK_ID", "RANK_SIZE")
 PADDLE = LauncherVariables(
@@ -46,6 +47,7 @@ OPEN_MPI = LauncherVariables(
     "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
     "OMPI_COMM_WORLD_LOCAL_SIZE", ours=False,
 )  # fmt: skip
+# PMI of MPICH and Intel MPI; the local ones are Intel's and Hydra's.
 MPICH = LauncherVariables("MPI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", ours=False)
 # Those of the step: in a batch script SLURM_PROCID is 0 and SLURM_NTASKS that of the job.
 SLURM = LauncherVariables(

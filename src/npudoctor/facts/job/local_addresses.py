@@ -6,6 +6,7 @@ from typing import Optional
 
 from npudoctor.host.host import Host
 
+# As the distributions' /etc/hosts have them.
 LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "localhost6")
 
 
@@ -19,6 +20,7 @@ def is_local(host: Host, text: str) -> Optional[bool]:
     name = text.lower().rstrip(".")
     if name in LOCAL_NAMES or name.endswith(".localhost") or is_same_host(name, host.system.name.lower()):
         return True
+    # A name may have an IPv4 and an IPv6 line: one that is ours is enough.
     answers = set()
     for line in (host.files.text("/etc/hosts") or "").splitlines():
         address, *names = line.partition("#")[0].lower().split() or [""]

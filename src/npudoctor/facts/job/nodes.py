@@ -18,6 +18,7 @@ _SIZES = (
 _RANKS = ("RANK", "RANK_ID", "OMPI_COMM_WORLD_RANK", "PADDLE_TRAINER_ID")
 # The nodes' numbers, as torchrun and those who start it name them.
 _NODES = ("GROUP_RANK", "NODE_RANK", "PET_NODE_RANK")
+# A job whose ranks meet at a loopback address has one node.
 _MEETING = ("MASTER_ADDR", "MS_SCHED_HOST")
 
 

@@ -41,8 +41,10 @@ def read_library(host: Host, path: str) -> Mpi:
     try:
         words = (host.libraries.section(path, ".rodata") or b"").split(b"\0")
     except CannotTell:
+        # The section cannot be read: then the name of the file must do.
         words = []
     for word in words:
+        # The library has its version as a C string, "v4.1.4".
         if word[:1] == b"v" and word.count(b".") == 2 and len(word) < 20:
             text = word[1:].decode("ascii", "replace")
             if all(part[:1].isdecimal() for part in text.split(".")):

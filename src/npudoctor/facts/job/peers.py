@@ -43,6 +43,7 @@ def find_first_peer(host: Host) -> Optional[Peer]:
     for place, named_by in (*rendezvous, *((peer, "--peers") for peer in host.options.peers)):
         if not place or is_local(host, place):
             continue
+        # An address needs no name server.
         literal = ip_address(place)
         addresses = (literal,) if literal else host.names.meaning(place).addresses
         remote_addresses = [address for address in addresses if not is_local(host, address)]

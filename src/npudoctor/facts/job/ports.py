@@ -20,6 +20,7 @@ from npudoctor.core.ports import (
 from npudoctor.facts.job.local_addresses import is_local
 from npudoctor.host.host import Host
 
+# The range beats the base port (documents of HCCL).
 RANGE, BASE = "HCCL_HOST_SOCKET_PORT_RANGE", "HCCL_IF_BASE_PORT"
 
 # Where a launcher or a library listens when nobody names a port. Those of MindSpore Serving are

@@ -25,7 +25,9 @@ from npudoctor.host.libraries.needs import split_path
 from npudoctor.host.process.commands import Answer
 from npudoctor.host.process.escaped_children import kill_marked, now
 
+# The scripts are read as text: they run in the job's interpreter, which has no npudoctor.
 FOLDER = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "probes"))
+# Bytes; frameworks print warnings, and a job's code may print without end.
 OUTPUT_LIMIT = 1 << 20
 LEAST = 2.0  # seconds: with less left nothing is begun
 MARGIN = 1.0  # seconds: what is left of the run after the last probe
@@ -187,6 +189,7 @@ def _read_result(answer: Answer, path: str) -> ProbeResult:
     ended.
     """
     words: Any = None  # where it did not come to that
+    # Half of a line, where it was killed while it wrote.
     with suppress(ValueError):
         words = json_of(_read_file(path))
     finished = isinstance(words, dict) and "raised" not in words
@@ -235,6 +238,7 @@ def _private_folder(host: Host, token: str) -> Iterator[str]:
 
 def _read_file(path: str) -> str:
     """The text of a file in the probe's folder; "" where it is none that the probe could have written."""
+    # The file is missing: the probe did not come that far.
     with suppress(OSError):
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with open(os.open(path, flags), "rb") as file:

@@ -15,6 +15,7 @@ from npudoctor.host.libraries.extensions import extensions
 from npudoctor.host.libraries.library import BadLibrary
 from npudoctor.host.libraries.loader import LOADERS, Loader
 
+# Prefix and version, from which the program beside the standard library follows.
 _STDLIB = pattern(r"(.*)/lib(?:64)?/python(\d+\.\d+)\Z")
 _NUMBER = pattern(r"\d+")
 
@@ -132,6 +133,7 @@ def program(host: Host) -> Optional[str]:
         try:
             if host.libraries.at(path) is not None:
                 return path
+        # A script of pyenv or conda is no ELF file.
         except BadLibrary:
             continue
     return None

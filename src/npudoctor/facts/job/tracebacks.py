@@ -9,7 +9,9 @@ from npudoctor.core.frozen import dataclass, field, replace
 from npudoctor.core.lazy import pattern
 
 _FRAME = pattern(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:,? in (?P<function>.+))?\s*\Z')
+# The sentences of Python's own traceback module; they are not translated.
 _HEAD = "Traceback (most recent call last):"
+# The last line of a traceback: type, perhaps with its module, and message.
 _ERROR = pattern(r"(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?\Z")
 # Between two exceptions; the later one is the outer one.
 _CAUSE = "The above exception was the direct cause of the following exception:"

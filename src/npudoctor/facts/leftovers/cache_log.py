@@ -25,9 +25,12 @@ LINES_LIMIT = 10_000  # telling lines kept of one log
 OTHERS_LIMIT = 32 << 20
 OWNER_LIMIT, RUN_LIMIT = 128 << 20, 512 << 20
 LOGS_LIMIT = 200  # of one owner in one directory, the newest
+# Bytes: the head has glog's header and the first lines, the tail the time of the last line; a chunk is read
+# at once.
 HEAD, TAIL, CHUNK = 4096, 1 << 16, 4 << 20
 LONGEST = 2 * HEAD  # of a line that tells something: it may hold a path
 CUT = b"(cut)"  # stands for the beginning of a line that is too long, so that the rest is none
+# Parts of the sentences below, searched as bytes before any line is parsed.
 TELLING = (b"Creation of shared memory", b"CachePool will use disk", b"listening on port")
 
 # Digits are counted, and a line must begin like one: anybody may put a "log" into /tmp, and neither a number
@@ -38,9 +41,12 @@ _LINE = pattern(
     r"\[[^\]\n]*\] [^\]\n]*\] (?P<text>[^\n]*)",
     re.MULTILINE,
 )
+# From glog's header of each file.
 _MACHINE = pattern(r"^Running on machine: (.+)$", re.MULTILINE)
+# With -l 2 or GLOG_v=2 and above this line is absent, and the log proves nothing.
 _KEY = pattern(r"Creation of shared memory successful\. Shared memory key (-?[0-9]{1,10})\Z")
 _PORT = pattern(r"Cache server has started successfully and is listening on port ([0-9]{1,5})\Z")
+# One for each cache. The line about the root, "CacheServer will use", names no folder of its own.
 _FOLDER = pattern(r"CachePool will use disk folder: (/[^\0]+)\Z")
 
 
@@ -106,6 +112,7 @@ def read_logs(tmp: str = "/tmp", where: Optional[SocketPlaces] = None) -> list[S
             with open_directory(directory) as (descriptor, parents):
                 here: dict[str, ServerLog] = {}
                 for name, pid in _find_newest(descriptor):
+                    # A log that vanished or is closed to us proves nothing; the others may.
                     with suppress(OSError):
                         log = _read_log(descriptor, name, pid, directory, parents, allowance)
                         if log is not None:
@@ -127,6 +134,7 @@ def _find_newest(descriptor: int) -> Iterator[tuple[str, int]]:
     # Not as entries: there may be hundreds of thousands.
     provable: list[tuple[int, int, str]] = []
     for name in pids:
+        # Gone since it was listed.
         with suppress(FileNotFoundError):
             status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
             if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and not status.st_mode & 0o022:
@@ -275,5 +283,6 @@ def local_seconds(when: str) -> Optional[int]:
     """Epoch seconds of a log's local time "YYYY-mm-dd-HH:MM:SS"; None when there is no such time."""
     try:
         return int(time.mktime(time.strptime(when, "%Y-%m-%d-%H:%M:%S")))
+    # The log is written by others: 31 February, or a year that mktime does not know.
     except (ValueError, OverflowError):
         return None

@@ -20,12 +20,17 @@ from npudoctor.core.messages import _, strerror
 from npudoctor.host.fs.disk import Entry, entry_of
 from npudoctor.host.fs.walk import Parent, files_in, open_directory
 
+# The name in MindSpore 2.7 and 2.10, and the one up to at least 2.0.0a0.
 PROGRAMS = ("dataset-cache-server", "cache_server")
+# The same in all versions; only the folder differs.
 SOCKET = pattern(r"cache_server_p([0-9]{1,5})\Z")
 # What our own removal renames a socket to before it unlinks it; see fixing/actions/removal.py.
 PARKED = pattern(r"\.(cache_server_p[0-9]{1,5})\.npudoctor\.[0-9a-f]+\Z")
+# Three beginnings: what 2.7 writes, what its documentation says, and what old versions wrote.
 LOG = pattern(r"(mindspore|dataset-cache-server|cache_server)\..*\.log\.[A-Z]+\.[0-9-]+\.([0-9]{1,10})\Z")
+# The server makes up 36 random characters.
 SPILL = pattern(r"[a-z0-9]{36}\Z")
+# The names that the server's storage manager gives its files.
 CONTAINER = pattern(r"IMG[0-9]{5}\.LB\Z")
 
 # Anybody may fill /tmp. Of one other owner so much is looked at, and OTHERS times that of all others
@@ -103,6 +108,7 @@ def find_places(tmp: str = "/tmp") -> SocketPlaces:  # noqa: S108
     try:
         with open_directory(base) as (descriptor, _parents), os.scandir(descriptor) as entries:
             for entry in entries:
+                # Gone since it was listed.
                 with suppress(FileNotFoundError):
                     link = entry.is_symlink()
                     if not (link or entry.is_dir(follow_symlinks=False)) or entry.name == "cache":
@@ -115,6 +121,7 @@ def find_places(tmp: str = "/tmp") -> SocketPlaces:  # noqa: S108
     except OSError:
         owners, links = {}, Counter()
     logins, left_out = limit_by_owner({name: owners[name] for name in sorted(owners)}, LOGINS)
+    # The folder of r1.0, the two of the sources in between, then that of 2.x for each login name.
     first = ((tmp, True), (f"{base}/cache", True), (base, False))
     return SocketPlaces(
         (*first, *((f"{base}/{name}", False) for name in logins)), dict(links + Counter(left_out))
@@ -197,11 +204,14 @@ def socket_files(
                 for name, entry in files_in(descriptor, names):
                     parked = _unparked_name(name) != name
                     candidates.append(SocketFile(directory, name, names[name], old, entry, parents, parked))
+        # Others' folders have mode 0700: reported, not an error.
         except PermissionError:
             hidden.append(directory)
+        # No server of that scheme ever ran here.
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
+            # open() with O_NOFOLLOW.
             link = error.errno == errno.ELOOP
             unseen[str(error.filename or directory)] = (
                 _("it is a symbolic link, and links are not followed") if link else strerror(error.errno)

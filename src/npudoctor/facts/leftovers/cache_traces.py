@@ -7,6 +7,7 @@ import os
 from npudoctor.core.errors import CannotTell
 from npudoctor.host.host import Host
 
+# In the names of sockets, logs and folders of all versions.
 WORDS = ("cache_server", "cache-server", "mindspore")
 SPILL_NAME = 36  # how long the name of a spill folder is
 
@@ -22,8 +23,10 @@ def has_trace(host: Host) -> bool:
         return True
     try:
         names = os.listdir(tmp)
+    # No temporary folder: nothing can be in it.
     except FileNotFoundError:
         return False
+    # Not readable: the real look must say so.
     except OSError:
         return True
     return any(len(name) == SPILL_NAME or any(word in name for word in WORDS) for name in names)

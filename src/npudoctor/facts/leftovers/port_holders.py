@@ -13,6 +13,7 @@ from npudoctor.host.host import Host
 from npudoctor.host.network.sockets import TcpSocket
 from npudoctor.host.users.accounts import user_names
 
+# The last is an IPv4 loopback address in a socket of IPv6.
 LOOPBACK = ("127.", "::1", "::ffff:127.")
 
 
@@ -33,6 +34,7 @@ class PortHolders:
             self._pids = {}
             for pid in self._host.processes.all():
                 for _number, target in self._host.processes.open_files(pid) or ():
+                    # The kernel names sockets by inode, as /proc/net/tcp does.
                     if target.startswith("socket:["):
                         self._pids.setdefault(target, set()).add(pid)
         return tuple(sorted(self._pids.get(f"socket:[{bound.inode}]", ())))

@@ -7,7 +7,9 @@ from typing import Optional
 from npudoctor.host.host import Host
 
 KERNEL = 2  # kthreadd: the kernel's own threads are its children
+# Servers whose kernels outlive the browser on purpose.
 _NOTEBOOKS = ("jupyter", "ipykernel", "code-server", "rserver", "rsession", "vscode-server")
+# Programs made to keep a session when the terminal is closed.
 _KEEPERS = ("tmux", "screen", "zellij", "dtach", "abduco", "mosh-server")
 _WORDS = 6  # of a command line, in which a notebook is named
 
@@ -31,6 +33,7 @@ def session_of(host: Host, pid: int) -> Optional[str]:
 def service_of(host: Host, pid: int) -> Optional[str]:
     """The system service that manages a process; None when it is in none."""
     for path in host.processes.cgroups(pid) or ():
+        # systemd's own services; those of a user are below user.slice.
         if path.startswith("/system.slice/") and path.endswith(".service"):
             return path.rpartition("/")[2]
     return None

@@ -19,6 +19,7 @@ _WITH_PID = (
     ("MindSpore", "mindspore_", "_"),
     ("Python", "pym-", "-"),
 )
+# multiprocessing.shared_memory and SemLock, NCCL: random characters, at least so many.
 _WITHOUT = (("Python", "psm_", 8), ("Python", "sem.mp-", 1), ("NCCL", "nccl-", 6))
 
 

@@ -14,6 +14,7 @@ MANY = 100_000  # names of one folder that are read: /tmp may hold millions
 MOST = 500  # folders of one look; a job that leaks may leave more
 BUILDS = 2000  # extensions whose locks are looked for
 LOCKS = ("lock", "build.lock")
+# What torch.utils.cpp_extension leaves beside its lock.
 _BUILT = ("build.ninja", ".ninja_log", ".cpp", ".cc", ".cu", ".cuh", ".o", ".so")
 
 # How such a folder is named, and what makes it.
@@ -46,6 +47,7 @@ def find_temp_folders(files: Files, place: str) -> Iterator[TempFolder]:
         if entry is not None and entry.is_dir and library and count < MOST:
             count += 1
             names: Optional[tuple[str, ...]] = None
+            # Another user's folder, mode 0700.
             with suppress(CannotTell):
                 names = tuple(files.names(path, MANY))
             yield TempFolder(path, entry, library, names)

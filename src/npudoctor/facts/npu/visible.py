@@ -9,7 +9,9 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.host.devices.npu_tables import Chip
 from npudoctor.host.host import Host
 
+# Read by the ACL runtime in the process.
 RUNTIME = "ASCEND_RT_VISIBLE_DEVICES"
+# Read by Ascend's container runtime when the container is created.
 CONTAINER = "ASCEND_VISIBLE_DEVICES"
 LONGEST = 4096  # characters of a value, and ids of a list: more than any machine has use for
 DIGITS = 9  # of an id
@@ -38,6 +40,7 @@ def runtime_ids(value: str, count: int) -> VisibleNpus:
     ids: list[int] = []
     at = 0
     for part in value.split(","):
+        # "1, 2,3" is 1: a blank ends the list for the runtime (documents of the variable).
         digits = part[: len(part) - len(part.lstrip("0123456789"))]
         if len(digits) > DIGITS or (digits and int(digits) >= count):
             return VisibleNpus(tuple(ids), value[at:])

@@ -14,6 +14,7 @@ from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import version_number
 
 GROUP = "[torch.backends]"  # of entry points
+# PyTorch's variable: 0 turns the loading of back ends off.
 SWITCH = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 _SINCE = (2, 5)  # of torch
 _MOST = 8  # libraries of one back end

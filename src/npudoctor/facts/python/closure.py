@@ -73,6 +73,7 @@ class Requirement:
 
         try:
             return accepts(self.specifier, copy.version)
+        # Old distributions have versions that PEP 440 does not know, such as 2004d.
         except InvalidVersion:
             return True
 

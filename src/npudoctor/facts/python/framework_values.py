@@ -18,12 +18,15 @@ from npudoctor.facts.python.installed_modules import modules_of
 from npudoctor.host.host import Host
 from npudoctor.host.python.installed_files import site_of
 
+# Here torch registers the names that TORCH_LOGS accepts.
 _LOGS_FILE = "torch/_logging/_registrations.py"
 _LOG_NAME = pattern(r"register_(?:log|artifact)\(\s*[\"']([\w.]+)[\"']")
 _LOGS = pattern(r"((\+|-)?[\w\.]+,\s*)*(\+|-)?[\w\.]+?")
 _CPUS = pattern(r"[\d\s,:-]*")
 _WHOLE = pattern(r"\s*[+-]?\d+(?:_\d+)*\s*")
+# The words of distutils.util.strtobool.
 _TRUTH = ("y", "yes", "t", "true", "on", "1", "n", "no", "f", "false", "off", "0")
+# DEBUG, INFO, WARNING, ERROR, CRITICAL of MindSpore.
 _LEVELS = ("0", "1", "2", "3", "4")
 
 

@@ -18,6 +18,7 @@ from npudoctor.host.users.access import is_closed
 
 # No framework imports these packages: it looks for the libraries in their folders.
 _NEVER_IMPORTED = ("nvidia",)
+# setuptools' prefix for the files of an editable installation (PEP 660).
 _EDITABLE = "__editable__"
 
 

@@ -13,6 +13,7 @@ from npudoctor.host.host import Host
 from npudoctor.host.python.installed_files import RECORD_LIMIT, site_of
 from npudoctor.host.python.interpreter import Distribution
 
+# A free-threaded Python has a t behind its version: python3.13t.
 _STANDARD = pattern(r"/(?:lib|lib64)/python[\d.]+t?(?:/(?!site-packages/|dist-packages/)|\Z)")
 
 
@@ -72,6 +73,7 @@ def owner_of_module(host: Host, module: str) -> Optional[FileOwner]:
         for place in (f"{path}/__init__.py", f"{path}.py"):
             if f"\n{place}," in listed:
                 return FileOwner(copy, place)
+        # An extension module: torch/_C.cpython-311-x86_64-linux-gnu.so.
         match = re.search(rf"\n({re.escape(path)}\.[^/\n,]*\.?so),", listed)
         if match:
             return FileOwner(copy, match[1])

@@ -48,6 +48,7 @@ def has_pip(host: Host) -> bool:
 def has_uv(host: Host) -> bool:
     """Return whether uv is on the PATH of whoever types the line; for an image: on that of a login in it."""
     if host.options.root is not None:
+        # The PATH of an image is not known: the places of installers.
         folders = ["/usr/local/bin", "/usr/bin", "/root/.local/bin"]
     else:
         folders = host.variables.path_list("PATH")

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
     from packaging.version import Version
 
+# Of several lower bounds only the highest matters, of upper bounds the lowest.
 _LOWS = (">=", ">")
 _BOUNDS = (*_LOWS, "<", "<=")
 

@@ -152,6 +152,7 @@ class SpoiledFiles:
             ast.parse(content)
         except SyntaxError:
             return True
+        # Unusual, and no sign of damage.
         except (ValueError, RecursionError, MemoryError):
             return False
         if not ours or path.count("/") != 1 or not path.endswith("/__init__.py"):

@@ -16,8 +16,10 @@ from npudoctor.host.python.installed_files import InstalledFile
 LARGEST = 8  # libraries of one distribution that are none if they do not begin as one
 HEAD = 512
 READ_WHOLE = 32 << 20  # bytes of one distribution, and only of files that are younger than its list
+# Bytes that are hashed at once, so that a library of a gigabyte is not held in memory.
 PIECE = 1 << 20
 LATER = 2  # seconds; the list is written last
+# A pointer of Git LFS: the repository was cloned without its large files.
 LFS = b"version https://git-lfs.github.com/spec/"
 
 

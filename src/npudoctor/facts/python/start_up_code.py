@@ -13,6 +13,7 @@ from npudoctor.host.startup.site_folders import PTH_LIMIT, alone, is_site
 from npudoctor.host.startup.sitecustomize import adds_nothing
 from npudoctor.host.startup.startup_code import StartupStatement, startup_statements
 
+# The lines of a .pth file that site.py executes.
 _CODE = ("import ", "import\t")
 
 

@@ -21,6 +21,7 @@ EXTENSIONS = {
 }
 # PyTorch's own; libtorchaudio.so comes with torchaudio.
 OF_TORCH = pattern(r"lib(?:torch(?!audio|vision|text)|c10)\w*\.so\Z")
+# The soname of the CUDA runtime ends in its major version.
 _CUDA = pattern(r"libcudart\.so\.(\d+)")
 # The libraries of PyTorch that name its CUDA.
 _WITH_CUDA = ("libc10_cuda.so", "libtorch_cuda.so")

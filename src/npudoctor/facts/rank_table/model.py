@@ -8,7 +8,9 @@ from typing import Optional
 from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.messages import _
 
+# The three published templates: server_list; group_list of pods; group_list of the laboratory.
 SERVERS, PODS, LAB = "servers", "pods", "lab"
+# The version of a table for super pods (A3).
 SUPER_POD = "1.2"
 VERSIONS = ("1.0", SUPER_POD)
 PORTS = ("device_port", "backup_device_port", "host_port")

@@ -11,6 +11,7 @@ from npudoctor.core.messages import _
 from npudoctor.core.model import Severity
 from npudoctor.facts.rank_table.model import LAB, PODS, SERVERS, SUPER_POD, Device, RankTable
 
+# The longest id that HCCL accepts.
 NAME_BYTES = 64
 PER_SERVER = (1, 2, 4, 8, 16)
 RESERVED = 1024  # the ports below are the system's

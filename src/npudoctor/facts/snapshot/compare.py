@@ -26,6 +26,7 @@ _KINDS = {
     "limits": LIMIT,
     "cgroup": LIMIT,
 }
+# In these sections only these facts are versions.
 _VERSIONS = {
     "cann": {"version", "component"},
     "driver": {"NPU driver", "NPU firmware", "GPU driver", "CUDA of frameworks"},
@@ -50,6 +51,7 @@ _SHELLS = frozenset(
     "HOME USER LOGNAME HOST HOSTNAME PWD OLDPWD SHLVL SHELL TERM TERM_PROGRAM TERM_PROGRAM_VERSION TMUX"
     " TERMINFO NPUDOCTOR_LANG".split()
 )
+# Variables of launchers and of a login, which differ in each run.
 _OF_A_LAUNCH = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "XDG_", "LC_")
 # Leaves of the facts of checks that are addresses, names and numbers of this very node or moment.
 _LEAVES = frozenset(

@@ -16,12 +16,14 @@ from npudoctor.facts.snapshot.values import Value
 SNAPSHOT, REPORT = "npudoctor.snapshot/1", "npudoctor.report/1"
 LARGEST = 4 << 20  # bytes of a file; a snapshot of a large environment has about 100 KB
 MOST = 20_000  # facts of a section
+# One for each check, and a dozen more.
 MOST_SECTIONS = 400
 LONGEST = 16_384  # characters of a value; a search path of libraries may have several thousand
 LONGEST_NAME = 300
 DEEPEST = 6  # tables within the facts of a check
 LONGEST_NUMBER = 40  # digits; Python takes minutes to read one of a million
 CHECK = "check "  # before the id of a check, in the name of its section
+# Rows of a report in which the check has looked at everything.
 LOOKED = frozenset(("ok", "problem", "skipped"))
 
 

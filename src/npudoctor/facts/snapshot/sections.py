@@ -42,6 +42,7 @@ def read_section(name: str, host: Host) -> FactSection:
         return FactSection(name, tuple(facts), not_running(), advisory=True)
     except CannotTell as error:
         return FactSection(name, tuple(facts), redact(error.reason), advisory=error.advisory)
+    # A defect in one section must not cost the others.
     except Exception as error:
         return FactSection(name, tuple(facts), redact(f"{type(error).__name__}: {error}"), crashed=True)
     return FactSection(name, tuple(facts))
@@ -145,6 +146,7 @@ def _hccn(host: Host) -> Iterator[Fact]:
             yield from (Fact(f"NPU {port.device} {key}", value) for key, value in reply.values.items())
 
 
+# In this order a snapshot is read and shown.
 READERS: dict[str, Reader] = {
     "system": system,
     "accelerator": _accelerator,

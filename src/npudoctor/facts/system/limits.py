@@ -12,7 +12,9 @@ from npudoctor.host.host import Host
 from npudoctor.host.resources import Limit
 
 UNLIMITED = 1 << 62  # from here on it means unlimited: cgroup v1 writes the largest number of pages
+# Where systemd and container runtimes mount both versions.
 CGROUPS = "/sys/fs/cgroup"
+# Rows of memory.stat that the kernel reclaims before it kills.
 GIVEN_BACK = ("inactive_file", "active_file", "slab_reclaimable")
 
 
@@ -71,6 +73,7 @@ def group_folders(host: Host, controller: str) -> Iterator[tuple[str, bool]]:
     """Yield the folder of our control group of a controller and of all groups above it, and whether it is
     cgroup v2.
     """
+    # cgroups(7): ID:controllers:path; version 2 has the ID 0 and no controllers.
     for line in (host.running_files.text(f"/proc/{host.options.env_of or 'self'}/cgroup") or "").split("\n"):
         number, _colon, rest = line.partition(":")
         controllers, _colon, path = rest.partition(":")

@@ -9,7 +9,9 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.host.fs.files import Files
 
 CONF, FOLDER = "/etc/security/limits.conf", "/etc/security/limits.d"
+# openSUSE keeps its defaults in the second folder.
 STACKS = ("/etc/pam.d", "/usr/lib/pam.d")
+# Services that start no session of a job.
 NO_LOGIN = ("atd", "cron", "crond", "runuser", "runuser-l", "su", "su-l", "sudo", "sudo-i")
 UNLIMITED = 1 << 62
 
@@ -37,6 +39,7 @@ def pam_limit(texts: Mapping[str, str], item: str, user: str, groups: Collection
     The star and groups are for everybody but root. Ranges of ids are not supported, and match nobody.
     """
     narrowest: dict[str, tuple[int, int, str]] = {}
+    # pam_limits reads limits.conf first, then limits.d in the order of the C locale.
     for path in sorted(texts, key=lambda path: (path != CONF, path)):
         for line in texts[path].splitlines():
             words = line.partition("#")[0].split()

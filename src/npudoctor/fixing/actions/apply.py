@@ -49,14 +49,17 @@ def apply_step(step: Step, host: Host, at: Observer = lambda name: None) -> Outc
         act(step, host, counter)
     except AlreadyGone as ending:
         return Outcome(ActionStatus.ALREADY, str(ending) or _("it is already gone"), counter.changed)
+    # What a program did before it failed is unknown.
     except CommandFailed as broken:
         return Outcome(ActionStatus.FAILED, str(broken), changed=True)
     except ActionRefused as refusal:
         return Outcome(ActionStatus.REFUSED, str(refusal), counter.changed)
+    # A guard could not be evaluated: then it does not hold.
     except CannotTell as unknown:
         return Outcome(ActionStatus.REFUSED, unknown.reason, counter.changed)
     except ActionFailed as failure:
         return Outcome(ActionStatus.FAILED, str(failure), counter.changed)
+    # The kernel refused it, after some of it may have been done: `changed` says so.
     except OSError as error:
         why = strerror(error.errno) if error.errno else str(error)
         return Outcome(ActionStatus.FAILED, why, counter.changed)
@@ -88,6 +91,7 @@ class ChangeCounter:
         return self._net > 0
 
 
+# Steps that are missing here are only shown, such as Export.
 _ACTS: dict[type, Callable[[Any, Host, Observer], None]] = {
     RemoveSharedMemory: remove_shared_memory,
     RemoveSocket: remove_socket,

@@ -107,6 +107,7 @@ def _run_nft(argv: Sequence[str], host: Host, at: Observer) -> None:
         raise ActionFailed(failure_text(answer))
 
 
+# Endings of a program that was never started: nothing was changed.
 _UNSTARTED = ("missing", "untrusted", "not-started")
 LINES = 3  # of its last output
 

@@ -109,6 +109,7 @@ def _park(name: str, descriptor: int, at: Observer) -> Iterator[str]:
         with watch_change(at, f"park socket {name}"):
             _rename(name, parked, descriptor)
         yield parked
+    # Ctrl-C as well: the socket of a living server must not stay under our name.
     except BaseException as error:
         try:
             _put_back(parked, name, descriptor, at)

@@ -194,6 +194,7 @@ def _why_not_ended(pid: int, seconds: float, fresh: Host) -> str:
         tasks = fresh.running_files.names(f"/proc/{pid}/task")
     for task in tasks:
         state = ""
+        # The thread ended since its name was read.
         with suppress(CannotTell, IndexError, ValueError):
             text = fresh.running_files.text(f"/proc/{pid}/task/{task}/stat") or ""
             state = parse_stat(pid, text, 0).state

@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 
+# From <sys/ipc.h> and <linux/fs.h>.
 IPC_RMID = 0
 RENAME_NOREPLACE = 1
 

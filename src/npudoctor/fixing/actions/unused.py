@@ -35,6 +35,7 @@ from npudoctor.proof.socket import why_untrusted
 from npudoctor.proof.unused import PossibleUsers
 
 TRIED_FILE_SYSTEMS = (0x01021994, 0xEF53, 0x58465342, 0x9123683E)  # tmpfs; ext2, ext3 and ext4; xfs; btrfs
+# A write lease needs no write access; O_NONBLOCK: a file with somebody's lease answers EAGAIN at once.
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -100,6 +101,7 @@ def _find_doubts(step: RemoveUnused, host: Host, descriptor: int) -> Mapping[str
         if maker_and_kind is None:
             reasons[mark.name] = _("the name of {path} does not match a known library", path=mark.name)
             continue
+        # Gone since the plan was shown.
         with suppress(FileNotFoundError):
             status = os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)
             files.append(SharedFile(f"{FOLDER}/{mark.name}", entry_of(status), *maker_and_kind))

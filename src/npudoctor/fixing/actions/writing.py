@@ -138,6 +138,7 @@ def _read_attributes(descriptor: int) -> tuple[tuple[str, bytes], ...]:
     try:
         names = os.listxattr(descriptor)
     except OSError as error:
+        # File systems without extended attributes.
         if error.errno == errno.ENOTSUP:
             return ()
         raise
@@ -189,6 +190,7 @@ def _new_name(name: str) -> str:
 
 def _remove_leftover(folder: int, name: str) -> None:
     """Remove what a run of ours left under this name; only we and root can have put it into this folder."""
+    # Usually there is nothing.
     with suppress(FileNotFoundError):
         os.unlink(name, dir_fd=folder)
 

@@ -34,6 +34,7 @@ class SetKernel:
         return self.back().lines()
 
 
+# Suffixes of tmpfs' option `size` (tmpfs(5)).
 _UNITS = ((1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k"))
 
 

@@ -27,6 +27,7 @@ from npudoctor.fixing.steps.texts import FileState
 from npudoctor.fixing.steps.texts import PutBack as PutBack
 from npudoctor.fixing.steps.texts import WriteFile as WriteFile
 
+# Names of variables are printed without quotes.
 _NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 _MODE = 0o777  # neither set-user-id nor anything that chmod does not know
 

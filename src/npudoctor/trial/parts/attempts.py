@@ -78,6 +78,7 @@ def end() -> None:
     os._exit(0)
 
 
+# An abstract name: it needs no file system, and disappears with the socket.
 LOCK = "\0npudoctor-trial-{part}-{user}"
 LONGEST_LOCK = 3.0  # seconds: eight ranks on a busy machine; whoever holds the name longer is no trial
 

@@ -19,11 +19,14 @@ LARGE = 1 << 30  # bytes of a checkpoint
 TEMPORARY = ("/tmp", "/var/tmp", "/usr/tmp", ".")  # noqa: S108  (as tempfile has them)
 # What follows TMPDIR in the names of sockets: of torch's manager of shared memory, of multiprocessing.
 TORCH, PYTHON = len("/torch-shm-dir-XXXXXX/manager.sock"), len("/pymp-XXXXXXXX/listener-XXXXXXXX")
+# Linux numbers the memory devices so since ever: major 1 (Documentation/admin-guide/devices.txt).
 DEVICES = (
     ("/dev/null", os.O_RDWR, (1, 3)),
     ("/dev/zero", os.O_RDONLY, (1, 5)),
     ("/dev/urandom", os.O_RDONLY, (1, 9)),
 )
+# EOPNOTSUPP: the file system lacks O_TMPFILE; EISDIR and ENOENT: the kernel does (open(2)); EINVAL, ENOSYS:
+# sandboxes.
 WITHOUT_UNNAMED = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL, errno.ENOSYS)
 
 

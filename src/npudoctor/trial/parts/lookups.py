@@ -38,6 +38,7 @@ class Lookups:
         try:
             entries = socket.getaddrinfo(name, 0, 0, socket.SOCK_STREAM)
             answer = [(entry[0], entry[4]) for entry in entries]  # type: Any
+        # UnicodeError: a label that is empty or longer than 63 characters.
         except (OSError, UnicodeError) as error:
             answer = error
         took = time.monotonic() - since

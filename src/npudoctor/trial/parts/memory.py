@@ -7,6 +7,7 @@ from npudoctor.trial.parts.attempts import QUESTIONS, attempt, end, one_at_a_tim
 
 MIB = 1 << 20
 LARGEST = 256 * MIB
+# From <sys/mman.h>; the same on x86_64 and aarch64.
 PROT_NONE, PROT_READ, PROT_WRITE, PROT_EXEC = 0, 1, 2, 4
 MAP_PRIVATE, MAP_ANONYMOUS, MAP_NORESERVE = 2, 0x20, 0x4000
 PAGE = 4096
@@ -35,6 +36,7 @@ def try_memory() -> None:
     with attempt("reserve", bytes=reserve):
         libc.munmap(mapped(reserve, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE), reserve)
     with attempt("grow", bytes=16 * MIB):
+        # malloc grows the heap by brk, which RLIMIT_DATA limits apart from mmap.
         if libc.sbrk(16 * MIB) == failed:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))

@@ -14,6 +14,7 @@ PREFIX = ".npudoctor-trial-"
 LONGEST = 33  # of these names, in bytes
 LEFT = 20  # seconds: no trial lives as long, also one of a pid namespace that shares the folder
 MANY = 10000  # names of a folder in which those of earlier trials are looked for
+# The pid tells a later trial whether its maker lives.
 START = f"{PREFIX}{os.getpid()}-"
 NAME = START + os.urandom(16).hex()[: LONGEST - len(START)]
 
@@ -23,6 +24,7 @@ def remove(path: str) -> None:
     try:
         os.unlink(path)
     except IsADirectoryError:
+        # unlink(2) answers EISDIR for a folder on Linux.
         os.rmdir(path)
 
 

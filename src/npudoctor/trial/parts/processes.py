@@ -14,6 +14,7 @@ from npudoctor.trial.parts.attempts import QUESTIONS, attempt, end, one_at_a_tim
 RANKS, THREADS, DESCRIPTORS = QUESTIONS["ranks"], QUESTIONS["threads"], QUESTIONS["descriptors"]
 # Python 3.8 has no pidfd_open. The number is the same on all machines of this century.
 PIDFD_OPEN = 434
+# prctl(2): the kernel sends this signal when the parent ends.
 PR_SET_PDEATHSIG = 1
 
 
@@ -127,6 +128,7 @@ def run_rank(parent: int, gate: int, answers: int, first: bool) -> None:
     signal.alarm(QUESTIONS["seconds"])  # a fork has none of its parent's
     if LIBC is not None:
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    # The parent ended before prctl was called.
     if os.getppid() != parent:
         return
     report: Dict[str, Any] = {"descriptors": 0, "threads": 0, "session": 0}

@@ -13,6 +13,7 @@ from npudoctor.trial.parts.names import NAME, REMOVER, removed_names, sweep
 BASIC = ("zlib", "ctypes", "socket", "subprocess", "hashlib", "uuid", "multiprocessing.synchronize")
 # With all that they take: what people call their own files is found first in a folder of PYTHONPATH.
 QUEUES = ("multiprocessing.queues",)
+# Modules that a Python built without its libraries lacks; none of them is needed by every framework.
 OTHERS = ("ssl", "lzma", "bz2", "sqlite3", "decimal", *(("zoneinfo",) if sys.version_info >= (3, 9) else ()))
 # As long as the name that multiprocessing would take: `/pymp-XXXXXXXX/listener-XXXXXXXX`.
 LENGTH = 31
@@ -70,6 +71,7 @@ def disable_tracker() -> None:
     except ImportError:  # before Python 3.8
         from multiprocessing import semaphore_tracker as module  # type: ignore[attr-defined, no-redef]
     tracker: Any = getattr(module, "_resource_tracker", None) or module._semaphore_tracker  # type: ignore[attr-defined]
+    # ensure_running() takes a valid descriptor for a running tracker.
     tracker._fd = writing
 
 
@@ -103,6 +105,7 @@ def try_server(path: str) -> bool:
         from multiprocessing import connection, forkserver
 
         server: Any = getattr(forkserver, "_forkserver")  # noqa: B009
+        # The server takes the address of its socket from here.
         setattr(connection, "arbitrary_address", lambda family: path)  # noqa: B010
         os.umask(0o077)
         with contextlib.ExitStack() if path[0] == "\0" else removed_names(path):

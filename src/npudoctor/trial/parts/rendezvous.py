@@ -24,6 +24,7 @@ FILTER = 26  # SO_ATTACH_FILTER
 LEAST_TTL, LEAST_HOPS = 21, 73  # IP_MINTTL, IPV6_MINHOPCOUNT
 # Packets begin with the most, which nobody gives them by himself, and lose one at each router.
 MOST, FEW_ROUTERS = 255, 250
+# The name of the interface, as SO_BINDTODEVICE takes it.
 LOOPBACK = b"lo\0"
 WORD = b"npudoctor"
 CONNECTIONS = 8  # at once: two ranks of torch and their agent were seen to have seven
@@ -36,6 +37,7 @@ def filter_program(port: int) -> bytes:
     """The program of a socket filter (classic BPF): only what comes from this port; for port 0 nothing at
     all.
     """
+    # Load the half-word at 0, the source port of the TCP header; compare; accept all or nothing.
     lines = ((0x28, 0, 0, 0), (0x15, 0, 1, port), (0x06, 0, 0, 0xFFFFFFFF), (0x06, 0, 0, 0))
     return b"".join(struct.pack("=HBBI", *line) for line in lines)
 
@@ -98,6 +100,7 @@ def close_by_reset(sock: Any) -> Any:
     """
     import socket
 
+    # l_onoff 1, l_linger 0: close() sends RST (socket(7)).
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     return sock
 
@@ -346,6 +349,7 @@ def knock(addresses: List[Tuple[int, Any]], port: int, seconds: float, listener:
                 return
         except OSError as error:
             refusal = error
+            # The machine answers: the way is open, and no other address need be tried.
             if error.errno in (errno.ECONNREFUSED, errno.ECONNRESET):
                 break
     if refusal is not None:

@@ -13,10 +13,12 @@ from npudoctor.trial.parts.attempts import QUESTIONS, attempt, end
 FOLDER = "/dev/shm"  # noqa: S108
 PREFIX = ".npudoctor-trial-"
 NAME = f"{FOLDER}/{PREFIX}{os.getpid()}-{os.urandom(4).hex()}"
+# Bytes; large enough for several pages of 64 KiB, as aarch64 may have.
 SMALL, SEGMENT, PART = 1 << 20, 1 << 20, 8 << 20
 SEMAPHORE = 32  # bytes of one
 # The key of our System V segment: this, and the pid of its maker. It has a name for two calls of the system.
 KEY = 0x4E << 24
+# From <sys/ipc.h>.
 IPC_PRIVATE, IPC_CREAT, IPC_EXCL, IPC_RMID = 0, 0o1000, 0o2000, 0
 SYSVIPC = "/proc/sysvipc/shm"
 # A file system, or a kernel, that knows no files without a name.
@@ -151,6 +153,7 @@ def try_again() -> None:
 
 def read_umask() -> int:
     mask = os.umask(0o077)
+    # There is no call that only reads it.
     os.umask(mask)
     return mask
 
