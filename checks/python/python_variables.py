@@ -92,7 +92,7 @@ def python_variables(host: Host) -> Iterator[Union[Finding, Facts]]:
     for name in NAMES:
         yield from _value(host, name, version, free)
     for refusal in framework_values.find_refused_values(host):
-        words = {**refusal._asdict(), "value": refusal.value or _("set and empty")}
+        words = {**refusal._asdict(), "wanted": refusal.allowed, "value": refusal.value or _("set and empty")}
         yield _finding(
             "python-variables.framework-refuses",
             refusal.name,

@@ -65,6 +65,7 @@ def fix_items(
     """Apply what was decided, and ask the checks again."""
     applied: list[ItemResult] = []
     for number, result in enumerate(decided):
+        # With --yes the first item follows the look at once.
         stale = not request.yes or any(earlier.outcome.changed for earlier in applied)
         if stale and result.planned:
             result = _recheck(result, context, request)
@@ -87,6 +88,7 @@ def _recheck(result: ItemResult, context: FixContext, request: FixRequest) -> It
     report = context.look()
     if result.item.identity in {item.identity for item in items_of(report, context.host(), request)}:
         return result
+    # A check without a result does not say that the finding is gone.
     silent = [row for row in report.results if row.check == result.item.check and row.status in UNANSWERED]
     outcome = Outcome(ActionStatus.ALREADY, _("the check no longer finds it"))
     if silent:
@@ -140,9 +142,11 @@ def apply_item(result: ItemResult, number: int, context: ApplyContext, journal: 
         with suppress(NoJournal):
             record = {"status": ended.status.value, "reason": ended.reason, "changed": ended.changed}
             journal.write("after", code=finding.code, **record)
+        # What an earlier step of the item changed stays changed.
         ended = replace(ended, changed=ended.changed or outcome.changed)
         if ended.status in (ActionStatus.REFUSED, ActionStatus.FAILED):
             return replace(result, outcome=ended)
+        # One step that was applied makes the item applied, also where others were done already.
         outcome = ended if outcome.status is not ActionStatus.APPLIED else outcome
     return replace(result, outcome=outcome)
 
@@ -156,6 +160,7 @@ def _settle(
     remaining = items_of(after, host, request)
     settled = []
     for result in applied:
+        # Of several processes or files in an item some may be left.
         still = [item for item in remaining if item.same_as(result.item)]
         remaining = [item for item in remaining if item not in still]
         if still and result.outcome.status in (ActionStatus.APPLIED, ActionStatus.ALREADY):

@@ -46,6 +46,7 @@ def decide(item: Item, request: FixRequest, confirm: Confirm) -> Outcome:
         return Outcome(ActionStatus.REFUSED, item.refusal)
     if request.yes:
         return Outcome(ActionStatus.PLANNED)
+    # None: there is no terminal, and silence is no consent.
     answer = confirm(item)
     if answer is None:
         return Outcome(

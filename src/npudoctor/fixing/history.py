@@ -85,6 +85,7 @@ def runs_of(records: Records) -> list[FixRun]:
     undoing = [run for run in read if run.undoes]
     runs = [_with_undos(run, [undo for undo in undoing if undo.undoes == run.name]) for run in read]
     runs.reverse()
+    # Its journal has no end yet, as that of a run that was killed.
     if runs and runs[0].status == KILLED and _is_locked(records.directory):
         runs[0] = replace(runs[0], status=RUNNING)
     return runs
@@ -119,6 +120,7 @@ def _read_acts(rows: Sequence[Record]) -> Iterable[StepRecord]:
         changed: Optional[bool] = None
         if after is not None:
             recorded = after.data.get("changed")
+            # Journals of old versions have no "changed".
             changed = recorded if isinstance(recorded, bool) else after.data.get("status") == "applied"
         step: Optional[KnownStep] = None
         # A step of a newer version; it is shown by its kind.
@@ -141,6 +143,7 @@ def _with_undos(run: FixRun, undoing: Sequence[FixRun]) -> FixRun:
     done: Counter[str] = Counter()
     tried: Counter[str] = Counter()
     for act in (act for undo in undoing for act in undo.acts if act.step is not None):
+        # A step that was begun and has no end may have been done.
         (done if act.status in ("applied", "already") else tried)[_step_key(act.step)] += 1
     acts = []
     for act in run.acts:

@@ -45,6 +45,7 @@ class Journal:
             with watch_change(self._at, "make lock"):
                 self._lock = _lock(folders[0])
             with watch_change(self._at, "make journal"):
+                # O_APPEND: a line is written as a whole at the end, or not at all.
                 self._file = way.open_new(f"{self.run}.jsonl", folders[1], append=True)
                 os.fsync(folders[1])
         except BaseException as error:
@@ -59,6 +60,7 @@ class Journal:
         return self
 
     def __exit__(self, *_details: object) -> None:
+        # The lock last: the journal is closed before another run may begin.
         for descriptor in (self._file, self._lock):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -105,6 +107,7 @@ def own_folder(path: str, name: str, at: Observer) -> int:
         descriptor = way.make_folder(path)
     try:
         entry = os.fstat(descriptor)
+        # Its owner could read the journal, and exchange it.
         if entry.st_uid != os.geteuid():
             raise OSError(errno.EPERM, os.strerror(errno.EPERM), path)
         if entry.st_mode & 0o077:

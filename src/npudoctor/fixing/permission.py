@@ -23,6 +23,7 @@ def why_forbidden(step: Step, host: Host) -> Optional[str]:
     if owner is None or host.identity.may_remove(owner):
         return None
     name = user_name(owner)
+    # Root may remove it, but only for an owner that was named: --owner.
     if host.identity.is_root:
         return _("it belongs to {user}: add --owner {user} to remove it", user=name)
     return _("it belongs to {user}: only {user}, or root with --owner {user}, may remove it", user=name)

@@ -177,6 +177,7 @@ def refusal_of(finding: Finding, host: Host, request: FixRequest) -> Optional[st
     if fix.needs_root and not host.identity.is_root:
         return _("only root can do this")
     ends = any(isinstance(step, SignalProcess) for step in fix.steps)
+    # Without a pidfd another process could get the pid between the proof and the signal.
     if ends and request.yes and not host.pidfds.usable:
         return _("this kernel has no pidfd, so --yes never ends a process")
     # What a process had in memory is lost with it, whatever the author of the check says.

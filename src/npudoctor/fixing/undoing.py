@@ -109,6 +109,7 @@ def _steps_of(items: Iterable[Item]) -> set[Step]:
 def items_of_run(run: FixRun, host: Host) -> list[Item]:
     """What is to be taken back, the last step first; what cannot be is an item too, with the reason."""
     acts = [act for act in reversed(run.acts) if act.remains]
+    # Steps of one finding that follow each other are one item.
     groups = groupby(acts, lambda act: (act.item, act.check, act.code, act.back is None))
     return [_item(run, list(group), host) for _key, group in groups]
 

@@ -22,6 +22,7 @@ def is_lock_unused(host: Host, path: str, owner: int) -> Optional[bool]:
     folder, unseen = path.rpartition("/")[0], False
     inside = f"/{'/'.join(path.split('/')[-2:])}"  # as a container shows it that mounts the place elsewhere
     for pid, process in processes.all().items():
+        # None: this user may not read its descriptors.
         opened = processes.open_files(pid)
         if any(
             f"{target}/".startswith(f"{folder}/") or target.endswith(inside)

@@ -49,6 +49,7 @@ def creator_life(
         return CreatorState(Life.UNKNOWN, _("/proc shows a pid namespace other than npudoctor's"))
     process = processes.now(pid)
     if process is None:
+        # hidepid: /proc shows nothing, and kill(pid, 0) still says that it lives.
         if processes.hidden(pid):
             return CreatorState(Life.ALIVE, _("process {pid} is alive but hidden from this user", pid=pid))
         return CreatorState(Life.DEAD, _("process {pid} is gone", pid=pid))

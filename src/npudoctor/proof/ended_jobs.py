@@ -62,4 +62,5 @@ def processes_of_ended_jobs(host: Host, judge: StaleJudge, pids: Iterable[int]) 
         ):
             jobs.setdefault(job, []).append(pid)
     over = jobs_over(host, [job for job in jobs if not judge.why_job_lives(job)])
+    # Somebody may have started tmux or a notebook in the job, to come back to it.
     return {pid: why for job, why in over.items() for pid in jobs[job] if not session_of(host, pid)}

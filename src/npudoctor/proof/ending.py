@@ -78,6 +78,7 @@ class EndingJudge:
 
     def children_first(self, pids: Iterable[int]) -> list[int]:
         """The pids in the order in which they may be signalled: each after its children."""
+        # The more ancestors, the deeper: the deepest first.
         depth = {pid: sum(1 for _each in self._host.processes.ancestors(pid)) for pid in pids}
         return sorted(depth, key=lambda pid: (-depth[pid], pid))
 
@@ -86,6 +87,7 @@ class EndingJudge:
         None without one.
         """
         for path in self._host.processes.cgroups(pid) or ():
+            # pam_systemd puts every login there.
             if path.startswith("/user.slice/"):
                 return path.rstrip("/").rpartition("/")[2]
         everybody = self._host.processes.all()

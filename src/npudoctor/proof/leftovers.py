@@ -76,6 +76,7 @@ def judge_leftovers(snapshot: ServerSnapshot) -> Leftovers:
         if is_candidate(segment)
     ]
     spills = judge_spills(snapshot, segments, states)
+    # Segments that are not removed: what proves them must stay.
     pending = [
         segment_state
         for segment_state in segments

@@ -91,6 +91,7 @@ def _prove_orphan(snapshot: ServerSnapshot, segment: Segment, states: Sequence[S
     reasons: list[str] = []
     for state in states:
         against = list(_find_against_a(segment, state.file))
+        # One socket that proves it is enough.
         if not against:
             return SegmentState(segment, kind, "A", socket=state.file, log=_find_log(snapshot, segment))
         reasons += against
@@ -154,5 +155,6 @@ def is_trusted_log(log: ServerLog, owner: int) -> bool:
     """Return whether only `owner` (a uid) or root could have written this log and put it there."""
     entry = log.entry
     own = entry.is_file and entry.nlink == 1 and entry.uid == owner and not entry.permissions & 0o022
+    # Whoever may write in a folder above could have put the log there.
     way = all(parent.uid in (0, owner) and not parent.writable_by_others for parent in log.parents)
     return own and way

@@ -100,6 +100,7 @@ class FileUsage:
                 self._opaque[pid] = process
             for _number, target in targets or ():
                 if target.startswith("/"):
+                    # The kernel appends it to the target of a file that was unlinked.
                     name = target.removesuffix(" (deleted)").rpartition("/")[2]
                     self._opened.setdefault(name, set()).add(pid)
             for key in _mappings(maps or b"", marks):

@@ -47,6 +47,7 @@ def _find_exports(host: Host) -> Iterator[str]:
     }
     if not servers:
         return
+    # Ganesha has a configuration of its own, which includes other files.
     text = host.running_files.text(EXPORTS) if servers == {"nfsd"} else None
     if text is None:
         raise CannotTell(_("could not determine what this machine exports over NFS"))

@@ -36,6 +36,7 @@ def jobs_over(host: Host, jobs: list[str]) -> dict[str, str]:
     questions = [
         partial(host.commands.run, ("scontrol", "show", "job", job), timeout=timeout) for job in queried_jobs
     ]
+    # A controller that is down makes each question wait for its timeout.
     answers = side_by_side(questions) if queried_jobs else []
     reasons = {job: why_over(job, answer) for job, answer in zip(queried_jobs, answers) if answer is not None}
     return {job: why for job, why in reasons.items() if why}
@@ -62,6 +63,7 @@ def why_not_over(host: Host, job: str) -> str:
     answer = _query_job(host, job)
     if answer is not None:
         return "" if why_over(job, answer) else _("Slurm does not report that job {job} has ended", job=job)
+    # Slurm is here, and we cannot ask it.
     if any(process.name == DAEMON and not process.gone for process in host.processes.all().values()):
         return _(
             "could not determine whether Slurm job {job} has ended: scontrol is not in {folders}",

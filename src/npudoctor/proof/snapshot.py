@@ -83,6 +83,7 @@ def take_snapshot(host: Host) -> ServerSnapshot:
     tmp = host.files.real(host.options.tmp) or host.options.tmp
     where = find_places(tmp)
     for folder in (*(path for path, _old in where.directories), *log_places(tmp, where)):
+        # A dead NFS server below /tmp/mindspore would hold us for ever.
         if any(host.disk.may_block(path) for path in {folder, _resolve_folder(host, folder) or folder}):
             raise CannotTell(_("{path} is on a file system that may block and is not read", path=folder))
     segments = tuple(host.sysvipc.segments())
@@ -184,6 +185,7 @@ def living_servers(host: Host) -> LivingServers:
         elif program in PROGRAMS:
             # Its argv is: program, spill folder (may be empty), workers, port, and more.
             arguments = host.processes.arguments(process.pid) or ()
+            # By its maps, which name the key of each segment: /SYSV61...
             segments = host.processes.segments(process.pid)
             port = arguments[3] if len(arguments) > 3 else ""
             servers.append(

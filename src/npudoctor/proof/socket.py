@@ -72,6 +72,7 @@ def _first_doubt(
         return _("/proc/net/unix lists it")
     if not snapshot.host.processes.ours():
         return _("/proc shows a pid namespace other than npudoctor's")
+    # Anybody may give a file such a name.
     if socket_file.parked and not is_recorded(snapshot, socket_file):
         return _(
             "its name looks like that of an interrupted removal, but no journal of npudoctor records one"
@@ -84,6 +85,7 @@ def _first_doubt(
 def serving_process(living: LivingServers, port: int) -> Optional[str]:
     """Which process may serve this port; None when certainly none does. A process that hides its port may."""
     for server in living.servers:
+        # None: its arguments do not say the port.
         if server.port in (port, None):
             return _("process {pid} serves this port", pid=server.pid)
     if living.opaque:

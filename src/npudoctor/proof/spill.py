@@ -151,6 +151,7 @@ def _find_death(
     snapshot: ServerSnapshot, log: ServerLog, segments: Sequence[SegmentState], sockets: Sequence[SocketState]
 ) -> Union[Death, str, None]:
     """When the writer of a log died; None while it lives; a sentence when that cannot be determined."""
+    # /tmp may be shared storage: the server may live on another machine.
     if log.machine != snapshot.host.system.name:
         return _("its log comes from the machine {name}", name=log.machine or "?")
     if log.last is None:
@@ -206,6 +207,7 @@ def _find_recorded_death(snapshot: ServerSnapshot, log: ServerLog) -> Optional[D
         # A journal of an older version, without these fields.
         except (KeyError, ValueError):
             continue
+        # The inode tells the log of this server from one of a later server with the same pid.
         same = cpid == log.pid and which == [log.entry.dev, log.entry.ino]
         if dtime and same and _is_logged(log, key, ctime):
             return Death(dtime, "journal")
@@ -246,6 +248,7 @@ def _find_against(
         yield _("other users could have written the log that mentions it")
     if not folder.plain:
         yield _("it contains more than spilled data of a cache server")
+    # Somebody else uses the folder since.
     if folder.newest is not None and folder.newest > death.when:
         yield _("it was written after its server died")
     way = why_untrusted(folder.parents, entry.uid, snapshot.host.identity.euid)

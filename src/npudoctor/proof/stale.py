@@ -72,6 +72,7 @@ class StaleJudge:
         host = self._host
         if self.why_blind:
             return Staleness(False, self.why_blind)
+        # A pid that was given anew between two looks is another process.
         before, now = host.processes.all().get(pid), host.processes.now(pid)
         if before is None or now is None or now.gone or before.started != now.started:
             return Staleness(False, _("pid {pid} is gone or now belongs to another process", pid=pid))
@@ -84,6 +85,7 @@ class StaleJudge:
             *map(self.why_job_lives, jobs),
             *(self._why_container_lives(*container) for container in containers),
         ]
+        # Only where nothing local speaks for it: the question may take seconds.
         lives += [self._why_slurm_lives(job) for job in jobs if not any(lives)]
         if any(lives):
             return Staleness(False, next(filter(None, lives)))
@@ -159,6 +161,7 @@ def _job_of_slurmstepd(host: Host, process: Process) -> Optional[str]:
     title = _TITLE.match(first)
     if title:
         return title[1]
+    # Without a title its own control group tells the job.
     inside = [match[1] for path in host.processes.cgroups(process.pid) or () if (match := _JOB.match(path))]
     return inside[0] if inside else ""
 

@@ -44,6 +44,7 @@ class FolderMakers:
             return error.reason
         if any(path.startswith(below) for path in sockets):
             return _("a socket in it is in use")
+        # The name is random: nobody else has a folder of that name.
         name = folder.path.rpartition("/")[2]
         for pid, opened in self._host.processes.all_open().items():
             if pid == self._host.processes.self_pid:  # we hold the folder while we empty it
@@ -105,6 +106,7 @@ class FolderMakers:
             for pid, process in host.processes.all().items()
             if not process.gone and not is_kernel_thread(host, pid) and uid in users_of_process(host, process)
         ]
+        # An heir counts however young it is.
         for _started, pid in by_start:
             if self.is_heir(pid) and _could_make(host, host.processes.all()[pid]):
                 return float("-inf"), pid

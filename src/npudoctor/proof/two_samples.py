@@ -76,6 +76,7 @@ def sample_twice(host: Host, is_wanted: Callable[[Process], bool]) -> TwoSamples
     }
     if not first:
         return TwoSamples(holders=len(holders))
+    # The rates are read within the two seconds, not in addition to them.
     began = host.clock.steady()
     rates = _read_rates(host, at_rest, again=False)
     host.clock.wait_until(began + APART)
@@ -166,4 +167,5 @@ def core_rate(screen: Optional[Screen], number: int) -> Optional[int]:
         matching = [chip for chip in chips if chip.npu == number]
     rates = [chip.core for chip in matching or chips]
     readable_rates = [rate for rate in rates if rate is not None]
+    # One chip that does not tell its rate may be the busy one.
     return max(readable_rates) if readable_rates and len(readable_rates) == len(rates) else None

@@ -89,7 +89,7 @@ def _judge_counts(table: RankTable) -> Iterator[RankTableFault]:
                 _(
                     "{place} is {told}, but there are {real}",
                     place=count.where,
-                    stated=count.stated,
+                    told=count.stated,
                     real=count.real,
                 ),
             )

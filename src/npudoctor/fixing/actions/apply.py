@@ -41,9 +41,11 @@ def apply_step(step: Step, host: Host, at: Observer = lambda name: None) -> Outc
     forbidden = why_forbidden(step, host)
     if forbidden:
         return Outcome(ActionStatus.REFUSED, forbidden)
+    # By the exact class: a subclass might need another guard.
     act = _ACTS.get(type(step))
     if act is None:
         return Outcome(ActionStatus.REFUSED, _("unknown kind of step"))
+    # An ending says nothing about changes that were made before it; the counter does.
     counter = ChangeCounter(at)
     try:
         act(step, host, counter)
@@ -72,6 +74,8 @@ class ChangeCounter:
     Our own preparations are not counted, nor are programs: see CommandFailed.
     """
 
+    # Running a program is judged by its status; folders, locks and copies of ours change nothing of the
+    # user's.
     _UNCOUNTED = ("after run ", "after make ", "after close ", "after keep ", "after prepare ")
 
     def __init__(self, at: Observer) -> None:

@@ -27,6 +27,7 @@ def run_command(step: Command, host: Host, at: Observer) -> None:
         expected = (mark.device, mark.inode, mark.size, mark.mtime_ns)
         if now is None or expected != (now.dev, now.ino, now.size, now.mtime_ns):
             raise ActionRefused(_("{path} has changed since", path=mark.name))
+    # Undoing the run later would undo what somebody else has done.
     if step.unless and host.commands.run(step.unless).ok:
         raise AlreadyGone(_("already done"))
     if step.still:
@@ -78,6 +79,7 @@ def delete_rule(step: DeleteRule, host: Host, at: Observer) -> None:
     handles = _find_handles(step, host)
     if not handles:
         raise AlreadyGone
+    # Only one of them can be ours, and nothing says which.
     if len(handles) > 1:
         raise ActionRefused(_("several rules carry the comment {comment}", comment=step.comment))
     _run_nft(("nft", "delete", "rule", *step.place, "handle", str(handles[0])), host, at)
@@ -95,6 +97,7 @@ def _find_handles(step: InsertRule | DeleteRule, host: Host) -> list[int]:
     try:
         rules = [item["rule"] for item in json_of(answer.stdout)["nftables"] if "rule" in item]
         return [int(rule["handle"]) for rule in rules if rule.get("comment") == step.comment]
+    # Another version of nft may answer in another form; then nothing is known of the rules.
     except (ValueError, KeyError, TypeError, AttributeError):
         raise ActionRefused(_("the output of nft cannot be parsed")) from None
 

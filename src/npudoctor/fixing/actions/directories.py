@@ -20,6 +20,7 @@ def open_folder(path: str) -> Iterator[tuple[int, tuple[Parent, ...]]]:
     way.
     """
     with refuse_replaced(path):
+        # Entered by hand: an error of the block itself must not be taken for one of the opening.
         walk = open_directory(path)
         opened = walk.__enter__()
     try:
@@ -32,6 +33,7 @@ def open_folder(path: str) -> Iterator[tuple[int, tuple[Parent, ...]]]:
 def open_subfolder(directory: int, name: str) -> Iterator[int]:
     """Open a directory in an opened one, with the same endings."""
     with refuse_replaced(name):
+        # O_NOFOLLOW: a link in the place of the folder is an error.
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(name, flags, dir_fd=directory)
     try:

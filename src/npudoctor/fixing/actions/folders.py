@@ -31,6 +31,7 @@ def remove_folder(step: RemoveFiles, host: Host, at: Observer) -> None:
     parent, name = step.directory.rsplit("/", 1)
     library = library_of(name)
     with open_folder(parent or "/") as (above, parents), open_subfolder(above, name) as descriptor:
+        # What is judged is what was opened, whatever has the name by now.
         folder = entry_of(os.fstat(descriptor))
         _expect_folder(step, folder)
         names = tuple(os.listdir(descriptor))
@@ -45,12 +46,14 @@ def remove_folder(step: RemoveFiles, host: Host, at: Observer) -> None:
             raise ActionRefused(doubt)
         _expect_known(step, entries, sockets=library is not None)
         for entry_name in entries if library is not None else ():
+            # Only ECONNREFUSED means that nobody listens.
             if host.sockets.probe(entry_name, descriptor) is not Listener.REFUSED:
                 raise ActionRefused(_("a server may answer at {path}", path=f"{step.directory}/{entry_name}"))
         for mark in step.files:
             if mark.name in entries:
                 _unlink(mark, step.owner, descriptor, at, socket=library is not None)
         with refuse_replaced(step.directory):
+            # rmdir goes by name: it must still be the name of the folder that was emptied.
             _expect_folder(step, entry_of(os.stat(name, dir_fd=above, follow_symlinks=False)))
             with watch_change(at, f"remove folder {name}"):
                 os.rmdir(name, dir_fd=above)
@@ -79,6 +82,7 @@ def _unlink(mark: FileMark, owner: int, descriptor: int, at: Observer, *, socket
 
 def _expect_folder(step: RemoveFiles, now: Entry) -> None:
     """Raise ActionRefused unless this is the folder that was looked at, and closed to all others."""
+    # mkdtemp and the cache server make their folders with 0700.
     expected = (step.device, step.inode, step.owner, 0o700)
     if expected != (now.dev, now.ino, now.uid, now.permissions) or not now.is_dir:
         raise ActionRefused(_("{path} has been replaced since", path=step.directory))
@@ -92,6 +96,7 @@ def expect_file(mark: FileMark, owner: int, now: Entry) -> None:
 
 
 def _expect_socket(mark: FileMark, owner: int, now: Entry) -> None:
+    # Without the size: that of a socket is always 0.
     expected = (mark.device, mark.inode, mark.mtime_ns, owner, 1)
     if expected != (now.dev, now.ino, now.mtime_ns, now.uid, now.nlink) or not stat.S_ISSOCK(now.mode):
         raise ActionRefused(_("{path} has changed since", path=mark.name))

@@ -16,6 +16,7 @@ LIMIT = 1 << 20  # bytes: the kernel refuses reads of 4 MiB and more there
 def set_kernel(step: SetKernel, _host: Host, at: Observer) -> None:
     """Write the value, if nobody has set another one since; and verify that the kernel took it."""
     parts = step.name.split(".")
+    # The name becomes a path below /proc/sys: no part may be "..".
     if not all(part.replace("_", "").replace("-", "").isalnum() and part.isascii() for part in parts):
         raise ActionRefused(_("{name} is not a kernel parameter", name=step.name))
     path = os.path.join(SYSCTL, *parts)
@@ -34,4 +35,5 @@ def set_kernel(step: SetKernel, _host: Host, at: Observer) -> None:
 
 def _read(path: str) -> str:
     with open(path, "rb") as file:
+        # The kernel separates several numbers by tabs.
         return " ".join(file.read(LIMIT).decode("ascii", "replace").split())

@@ -78,6 +78,7 @@ def _expect_dead(
     distrust = why_untrusted(parents, step.owner, host.identity.euid)
     if distrust:
         raise ActionRefused(distrust)
+    # Without the socket file nothing would prove any more that the segment is orphaned.
     remaining = {row.shmid for row in host.sysvipc.segments_now()} & set(step.after)
     if remaining:
         raise ActionRefused(
@@ -92,6 +93,7 @@ def _expect_dead(
     if server:
         raise ActionRefused(server)
     directory = step.path.rpartition("/")[0]
+    # By its own name and by the one that it had before a removal was killed.
     if is_listed(host, step.path) or is_listed(host, f"{directory}/cache_server_p{step.port}"):
         raise ActionRefused(_("/proc/net/unix lists {path}", path=step.path))
     if not _is_listener(Listener.REFUSED, host, name, descriptor):
@@ -101,9 +103,11 @@ def _expect_dead(
 @contextmanager
 def _park(name: str, descriptor: int, at: Observer) -> Iterator[str]:
     """Rename the file to a name of ours; at the end of the block it gets its own back unless it is gone."""
+    # A removal that was killed left it under our name already.
     if PARKED.match(name):
         yield name
         return
+    # The name says by itself what it was, so that a later run can give it back.
     parked = f".{name}.npudoctor.{os.urandom(8).hex()}"
     try:
         with watch_change(at, f"park socket {name}"):
@@ -128,6 +132,7 @@ def _put_back(parked: str, name: str, descriptor: int, at: Observer) -> None:
     try:
         with watch_change(at, f"put back socket {name}"):
             rename_without_replacing(parked, name, descriptor)
+    # Somebody made a new socket under the old name: a server that has just started.
     except FileExistsError:
         raise ActionRefused(
             _(

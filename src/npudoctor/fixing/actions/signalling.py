@@ -44,11 +44,13 @@ def end_processes(step: SignalProcess, host: Host, at: Observer) -> None:
         if not remaining:
             raise AlreadyGone
         for number in (signal.SIGTERM, signal.SIGKILL):
+            # Proven once more before each of the two signals: ten seconds lie between them.
             living = _require_stale(step, remaining, host.again())
             fresh = host.again()
             for held in living:
                 pid = held.mark.pid
                 try:
+                    # Between the proof and this signal others were signalled, which takes time.
                     if _is_same(held, step.owner, fresh):
                         with watch_change(at, f"signal {number.name[3:]} to {pid}"):
                             if held.descriptor is None:
@@ -79,6 +81,7 @@ def _hold(step: SignalProcess, host: Host) -> Iterator[list[HeldProcess]]:
             descriptor = host.pidfds.open(mark.pid) if host.pidfds.usable else None
             if descriptor is not None:
                 stack.callback(os.close, descriptor)
+            # Where pidfds work and none can be opened, the process is gone.
             if _still_runs(mark, host) and (descriptor is not None or not host.pidfds.usable):
                 held.append(HeldProcess(mark, descriptor))
         yield held
@@ -97,6 +100,7 @@ def _raise_file_limit(count: int) -> Iterator[None]:
     if soft == resource.RLIM_INFINITY or needed <= soft:
         yield
         return
+    # Only root may go above the hard limit.
     if hard != resource.RLIM_INFINITY and needed > hard:
         raise ActionRefused(
             _(

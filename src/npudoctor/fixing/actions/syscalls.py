@@ -53,6 +53,7 @@ def file_system(descriptor: int) -> int:
     answer = (ctypes.c_long * 64)()  # of which struct statfs fills the beginning; f_type is the first
     if libc.fstatfs(ctypes.c_int(descriptor), answer) < 0:
         raise _error(f"descriptor {descriptor}")
+    # f_type is signed on some machines; btrfs' number has its highest bit set.
     return answer[0] & 0xFFFFFFFF
 
 

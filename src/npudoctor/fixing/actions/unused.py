@@ -45,6 +45,7 @@ def remove_unused(step: RemoveUnused, host: Host, at: Observer) -> None:
         distrust = why_untrusted(parents, step.owner, host.identity.euid)
         if distrust:
             raise ActionRefused(distrust)
+        # A lease knows only this kernel's users.
         shared = why_shared(host, step.directory)
         if shared:
             raise ActionRefused(shared)

@@ -38,6 +38,7 @@ def write_file(step: WriteFile, host: Host, at: Observer) -> None:
         current = _read_current(folder, name, step.path)
         if current and current.content == step.raw:
             raise AlreadyGone(_("{path} already has that value", path=step.path))
+        # Also where the file appeared or vanished.
         if (current and current.was) != step.was:
             raise ActionRefused(_("{path} has changed since", path=step.path))
         if current:
@@ -58,6 +59,7 @@ def put_back(step: PutBack, host: Host, at: Observer) -> None:
             raise AlreadyGone
         if current is None:
             raise ActionRefused(_("{path} has been removed since", path=step.path))
+        # A put back was killed between its rename and its record.
         if step.was and current.was.lasting == step.was.lasting:
             raise AlreadyGone(_("it is already in its earlier state"))
         if digest(current.content) != step.sha256:
@@ -74,6 +76,7 @@ def put_back(step: PutBack, host: Host, at: Observer) -> None:
             with watch_change(at, f"restore file {name}"):
                 _rename_into_place(new, name, folder, replacing=True)
             os.fsync(folder)
+        # The rename is done; whether owner and mode came along is seen only now.
         again = _read_current(folder, name, step.path)
         if again is None or again.was.lasting != step.was.lasting:
             raise ActionFailed(_("{path} is not in its earlier state", path=step.path))
@@ -109,6 +112,7 @@ def _read_current(folder: int, name: str, path: str) -> Optional[CurrentFile]:
     another kind.
     """
     try:
+        # O_NONBLOCK: a FIFO in its place must not make us wait.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(name, flags, dir_fd=folder)
     except FileNotFoundError:
@@ -178,6 +182,7 @@ def _prepare(
             for key, value in current.attributes if current else ():
                 if have.get(key) != value:
                     os.setxattr(file.fileno(), key, value)
+            # Last: chown clears set-user-id bits, and an access list could change the mode.
             os.fchmod(file.fileno(), owner.mode if owner else mode)
         yield new
     finally:
@@ -215,6 +220,7 @@ def save_backup(path: Optional[str], content: bytes, host: Host, at: Observer) -
     expected = backup_path(host, digest(content))
     if path != expected:  # what was shown is what is done
         raise ActionRefused(_("its backup would be {path}", path=expected))
+    # The folder of copies lies in it, and is made private only inside of a private one.
     os.close(own_folder(host.records.directory, "state folder", at))
     folder = own_folder(os.path.dirname(expected), "folder of copies", at)
     try:

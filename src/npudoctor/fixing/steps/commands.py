@@ -34,6 +34,7 @@ class Command:
 
     def back(self) -> Optional[Command]:
         """The step that takes it back; None where nothing can."""
+        # What told that the change is there tells for the undo that it still is.
         return Command(self.undo, still=self.unless, inputs=self.undo_inputs) if self.undo else None
 
     def undo_lines(self) -> tuple[str, ...]:

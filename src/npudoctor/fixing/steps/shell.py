@@ -29,10 +29,12 @@ def print_command(text: str) -> str:
     if not text:
         return ":"
     lines = text.split("\n")
+    # A text of whole printable lines: one argument of printf for each.
     if lines[-1] == "" and all(line.isprintable() for line in lines):
         return " ".join(("printf", r"'%s\n'", *(quote(line) for line in lines[:-1])))
     first, *rest = text.encode("utf-8", "surrogateescape")
     start = r"\055" if first == ord("-") else _escape_byte(first)  # a dash would begin an option
+    # Octal escapes are the only ones that POSIX demands of printf.
     return f"printf '{start}{''.join(map(_escape_byte, rest))}'"
 
 

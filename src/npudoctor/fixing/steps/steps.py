@@ -58,6 +58,7 @@ def _fits(value: object, hint: Any) -> bool:
         return any(_fits(value, part) for part in hint.__args__)
     if origin is tuple:  # all of ours are of one type, of any number
         return isinstance(value, tuple) and all(_fits(part, hint.__args__[0]) for part in value)
+    # JSON has no difference between 10 and 10.0.
     return type(value) is hint or (hint is float and type(value) is int)
 
 
@@ -93,6 +94,7 @@ def encode(step: Step) -> dict[str, Any]:
     """A step as JSON-able data, for the journal and for the pipe of a foreign check. TypeError for an unknown
     class.
     """
+    # A foreign check could yield a class of its own.
     if type(step).__name__ not in KINDS:
         raise TypeError(f"not a step that can be encoded: {type(step).__name__}")
     from dataclasses import asdict

@@ -103,6 +103,7 @@ class WriteFile:
 
 def backup_path(host: Host, sha256: str) -> str:
     """The path of the copy of a file with this content."""
+    # By content: equal files have one copy, and a copy cannot be confused with another.
     return os.path.join(host.records.directory, KEPT, sha256)
 
 
