@@ -16,6 +16,7 @@ def import_all() -> None:
     versions = {}
     for name in sys.argv[1:]:
         __import__(name)
+        # Some versions are objects of their own, as torch's.
         version = getattr(sys.modules.get(name), "__version__", None)
         versions[name] = None if version is None else str(version)
     words = {"versions": versions, "seconds": round(time.time() - started, 3), "bytes": peak() - before}

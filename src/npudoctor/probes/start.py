@@ -7,6 +7,7 @@ the real one, and to load the real one first would hide that from the framework.
 import os
 import sys
 
+# Removed from sys.argv, so that the job's code sees the arguments of the probe alone.
 PRIVATE, ANSWER = sys.argv.pop(1), sys.argv.pop(1)
 # To tell a process that was forked by a module.
 OWN = os.getpid()
@@ -39,6 +40,7 @@ def letter(character: str) -> str:
     number = ord(character)
     if 32 <= number < 127 and character not in '"\\':
         return character
+    # JSON escapes have 16 bits: others are a surrogate pair (RFC 8259).
     if number > 0xFFFF:
         number -= 0x10000
         return f"\\u{0xD800 + (number >> 10):04x}\\u{0xDC00 + (number & 0x3FF):04x}"
@@ -73,6 +75,7 @@ def chain(error: "BaseException | None") -> "list[dict[str, object]]":
         visited.add(id(error))
         links.append(dict(describe(error), how=how))
         how = "cause" if error.__cause__ is not None else "context"
+        # As the traceback module chooses between them.
         if error.__cause__ is not None or error.__suppress_context__:
             error = error.__cause__
         else:
@@ -95,9 +98,11 @@ def describe(error: BaseException) -> "dict[str, object]":
         code = trace.tb_frame.f_code
         frames.append((file_of(trace.tb_frame), trace.tb_lineno, code.co_name))
         trace = trace.tb_next
+    # Python prints these without their module.
     own = kind.__module__ in ("builtins", "__main__")
     return {
         "type": kind.__qualname__ if own else f"{kind.__module__}.{kind.__qualname__}",
+        # Without BaseException and object, which all have.
         "bases": [base.__name__ for base in kind.__mro__[:-2]],
         "message": (message or "")[:LONGEST],
         "name": text_of(getattr(error, "name", None)),

@@ -11,6 +11,7 @@ from npudoctor.host.process.processes import Process
 from npudoctor.proof.slurm import has_slurm, jobs_over
 from npudoctor.proof.stale import StaleJudge, containers_of, jobs_of
 
+# Slurm sets them in the environment of every step.
 JOB, ARRAY, TASK = "SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"
 
 

@@ -67,6 +67,7 @@ def judge_segment(snapshot: ServerSnapshot, segment: Segment, sockets: Sequence[
         state.state is SocketLife.ALIVE and were_created_together(state.file, segment) for state in states
     ):
         return SegmentState(segment, SegmentKind.LIVING)
+    # Before the socket: a living creator is enough, whatever its socket looks like.
     made_by = creator_life(snapshot.host, segment.cpid, segment.ctime)
     if made_by.life is Life.ALIVE:
         return SegmentState(segment, SegmentKind.LIVING, why=made_by.why)

@@ -111,6 +111,7 @@ def find_installs(
             unread = unread if path.startswith(f"{home}/") else error
             continue
         if install is not None:
+            # The first name of a tree is the one that a job would use.
             installs.setdefault(install.real, install)
     if unread is not None and not installs:
         raise unread
@@ -160,6 +161,8 @@ def set_env_script(files: Files, install: Install) -> Optional[str]:
     The one beside a release sets the variables of `latest`, which may be another release.
     """
     folder = install.path.rsplit("/", 1)[0]
+    # The script beside a release sets the variables of `latest`: only where both are one release is it this
+    # one's.
     beside = install.path.endswith("/latest") or real_root(files, f"{folder}/latest") in (None, install.real)
     own = f"{install.path}/{install.arch}-linux/script"
     for place in (install.path, *([folder] if beside else []), own):
@@ -176,4 +179,5 @@ def _kind(package: str, path: str) -> str:
     for kind in ("nnae", "nnrt"):
         if f"/{kind}/" in path:
             return kind
+    # An installation right in the root has no folder for its release.
     return "flat" if path == ASCEND else "toolkit"

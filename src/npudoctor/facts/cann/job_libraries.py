@@ -24,6 +24,7 @@ class JobLibraries:
     def __init__(self, host: Host, active: Install, loader: Loader, entries: Sequence[str]) -> None:
         self._host, self._entries = host, entries
         self.libraries = CannLibraries(host, active, machine_of(host))
+        # Of equal names the first need counts; reversed twice to keep it, and the order.
         self.missing = list({library.name: library for library in reversed(loader.missing)}.values())[::-1]
         self.stubs = [library for library in loader.loaded if self.libraries.is_stub(library.path)]
         self.other_cann = [
@@ -59,6 +60,7 @@ class JobLibraries:
         intended = [intended_folder(self._host, entry) for entry in self._entries]
         entries = []
         for entry in intended:
+            # Relative entries lead wherever the job is started: they are left out.
             if not entry.startswith(("/", "$")):
                 continue
             # is_stub() and other_install() judge the folder of a file: any name in it will do.

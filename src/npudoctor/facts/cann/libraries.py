@@ -97,6 +97,7 @@ class CannLibraries:
     def owner(self, path: str) -> Optional[Install]:
         """The installation of CANN that a library belongs to; None when it is no part of one."""
         folder = path.rpartition("/")[0]
+        # These lie below an Ascend folder, too, and belong to no CANN.
         if self._in_nnal(path) or any(folder.startswith(f"{driver}/") for driver in self._drivers):
             return None
         if folder not in self._owners:
@@ -154,6 +155,7 @@ class CannLibraries:
                 library = self._host.libraries.at(f"{folder}/{name}")
             except CannotTell:
                 continue
+            # A tree may hold libraries for x86_64 and aarch64 side by side.
             if library is not None and library.machine == self._machine:
                 return folder
         return None

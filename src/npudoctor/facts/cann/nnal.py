@@ -23,6 +23,7 @@ def scripts(files: Files, install: Optional[Install], home: str) -> Iterator[str
     roots = [ASCEND, f"{home}/Ascend"]
     if install is not None:
         above = install.real.rpartition("/")[0]
+        # /usr/local/Ascend/ascend-toolkit/8.1.RC1: one or two folders up.
         roots = [above, above.rpartition("/")[0], *roots]
     for root in dict.fromkeys(roots):
         path = f"{root}/nnal/atb/set_env.sh"

@@ -37,6 +37,7 @@ def requirements_of_cann(host: Host, active: Install) -> list[CannRequirement]:
     """All packages that this CANN needs, by the metadata of `te` and by our table."""
     from packaging.specifiers import SpecifierSet
 
+    # Reversed: of several rows for one package the first wins.
     rows = {row["name"]: row for row in reversed(host.knowledge.rows("cann_packages", "packages"))}
     # te's metadata: as the CANN in use ships it, else as the interpreter has it.
     site = own_site(host.files, active, "te")
@@ -51,6 +52,7 @@ def requirements_of_cann(host: Host, active: Install) -> list[CannRequirement]:
     ]
     for name in sorted(rows):
         row = rows[name]
+        # Where te's metadata lists requirements, our table only adds what CANN needs to start.
         if name not in required and (row["start"] or not required):
             weight = Severity.WARNING if row["start"] and not required else Severity.INFO
             needs.append(CannRequirement(name, SpecifierSet(row["specifier"]), weight, row["source"]))

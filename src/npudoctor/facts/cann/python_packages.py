@@ -67,6 +67,7 @@ def find_closed_copy(host: Host, name: str, folders: Iterable[str]) -> Optional[
 def is_closed_to_job(host: Host, name: str, folder: str) -> bool:
     """Return whether the package is in this folder, and the job's user may not enter it or read its files."""
     path, foreign = f"{folder}/{name}", foreign_user(host)
+    # In an image the modes say nothing about the user of a later job.
     if not folder.startswith("/") or host.options.root is not None:
         return False
     try:
@@ -114,6 +115,7 @@ def own_site(files: Files, install: Install, name: str) -> Optional[str]:
 
 def find_metadata(files: Files, site: str, name: str) -> Optional[Distribution]:
     """The metadata of a package in a folder that may be on no search path; None where there is none."""
+    # Wheels: te-0.4.0.dist-info; eggs: te-0.4.0-py3.8.egg-info.
     form = re.compile(rf"{name}-(\d[^-]*)(?:-.*)?\.(?:dist|egg)-info\Z")
     for entry in files.names(site):
         match = form.match(entry)

@@ -25,6 +25,7 @@ def variables_of(files: Files, install: Install) -> dict[str, str]:
     values = {"ASCEND_OPP_PATH": f"{install.path}/opp"}
     if not install.before_6:
         values = {"ASCEND_HOME_PATH": install.path, **values}
+        # set_env.sh sets ASCEND_TOOLKIT_HOME from that release on.
         if at_least(install.version, "8.1"):
             values["ASCEND_TOOLKIT_HOME"] = install.path
         if exists(files, f"{install.path}/toolkit"):

@@ -49,6 +49,7 @@ def _version(files: Files, path: str) -> Optional[tuple[int, ...]]:
         # cc1plus is the C++ compiler proper; a folder without it belongs to the C compiler alone.
         if files.stat(f"{folder}/cc1plus") is not None
     }
+    # Several compilers: the name g++ does not say which one it starts.
     return versions.popitem()[1] if len(versions) == 1 else None
 
 

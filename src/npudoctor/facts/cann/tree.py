@@ -39,6 +39,7 @@ def dangling_links(files: Files, place: str) -> list[str]:
     entry = files.lstat(place)
     if entry is None:
         return []
+    # The link itself dangles, or leads to a release whose parts are judged by themselves.
     if entry.is_link:
         return [] if files.stat(place) else [place]
     parts = (f"{place}/{part}" for part in CORE)
@@ -120,6 +121,7 @@ def kernels_match(files: Files, install: Install, version: str) -> Optional[bool
     9.2.0-beta.1: its ops suit toolkits from 8.5.2 on), and two numbers are no fault by themselves.
     """
     if at_least(install.version, "8.5"):
+        # The package has the product's or the component's number, by release.
         if train(version) in (train(install.version), train(install.component)):
             return True
         independent = at_least(install.version, "9.0") or at_least(version, "9.0")

@@ -62,6 +62,7 @@ def runtimes(host: Host) -> Iterator[CudaRuntime]:
         folder = package_folder(host, package)
         text = (host.files.text(f"{folder}/{path}") or "") if folder else ""
         cuda = read_constant(text, name) or ""
+        # torch for CPUs has None, Paddle for CPUs "False".
         if cuda[:1].isdecimal():
             yield CudaRuntime(framework, cuda, f"{folder}/{path}")
     yield from _mindspore(host)
@@ -84,6 +85,7 @@ def driver_library(host: Host, name: str) -> Optional[DriverLibrary]:
     path = host.files.real(loaded.path) if loaded else None
     if path is None:
         return None
+    # The driver's files end in its version: libcuda.so.535.129.03.
     version = path.rpartition(".so.")[2]
     return DriverLibrary(path, version if is_driver_version(version) else None)
 

@@ -128,6 +128,7 @@ def _torch_use(host: Host) -> Optional[NcclUse]:
     version = host.interpreter.version_of("torch") or ""
     if library is None:
         return None  # a build for CPUs
+    # Linked statically into libtorch_cuda.so.
     if NAME not in library.needed:
         return NcclUse("torch", "torch", version, cuda, built_in=True)
     loader = job.loader(host)

@@ -152,6 +152,7 @@ def visible_gpus(value: str, gpus: Sequence[Gpu], by_bus: bool) -> Optional[list
             by_uuid = text.upper().startswith("GPU-")
             same = [gpu for gpu in gpus if by_uuid and gpu.uuid.upper().startswith(text.upper())]
             if by_uuid and not same:
+                # A GPU that does not answer tells no UUID: if only one does so, it is the one.
                 same = [gpu for gpu in gpus if gpu.trouble and not gpu.uuid]
         if len(same) != 1 or same[0] in visible:
             return visible
@@ -203,6 +204,7 @@ def _parse_gpu(place: int, row: list[str], apps: list[list[str]]) -> Gpu:
         _number(total),
         mig.lower() == "enabled",
         held,
+        # nvidia-smi lists no processes for pictures: only without a display are all of them listed.
         display.lower() == "disabled",
         trouble,
     )

@@ -32,6 +32,7 @@ def _find_processes(host: Host, job: int) -> Iterator[int]:
     examined = everybody.get(job)
     if examined is None:
         return
+    # The launcher belongs to the job; init does not.
     yield from (pid for pid in processes.ancestors(job) if everybody[pid].name not in INIT and pid != 1)
     group = deepest_group(host, job)
     for pid, process in everybody.items():

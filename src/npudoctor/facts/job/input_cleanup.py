@@ -22,6 +22,7 @@ def clean_up(value: str) -> str:
 
         # NFKC turns full-width letters, digits and signs into ASCII.
         value = unicodedata.normalize("NFKC", value.translate(_HIDDEN))
+    # Twice, as the punctuation may be inside of the quotes or behind them.
     return value.strip().rstrip(_AFTER).strip().strip(_QUOTES).rstrip(_AFTER).strip()
 
 

@@ -26,6 +26,7 @@ def node_count(host: Host) -> Optional[int]:
     """The number of nodes by the variables; None where they do not say."""
     for size, local in _SIZES:
         ranks, here = read_number(host, size), read_number(host, local)
+        # One rank is on one node, whatever else is set.
         if ranks == 1:
             return 1
         if ranks and here:

@@ -50,6 +50,7 @@ def read_library(host: Host, path: str) -> Mpi:
             if all(part[:1].isdecimal() for part in text.split(".")):
                 return Mpi(path, text, exact=True)
     name = path.rpartition("/")[2]
+    # libmpi.so.40.30.4: 40 is the ABI of 3.x to 5.x, 30 the series.
     numbers = name[len(PREFIX) :].split(".") if name.startswith(PREFIX) else []
     return Mpi(path, SERIES.get(numbers[1]) if len(numbers) == 3 and numbers[0] == "40" else None)
 

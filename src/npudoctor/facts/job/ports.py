@@ -129,6 +129,7 @@ def _find_master_port(host: Host, variable: str, place: str, lowest: int) -> Ite
     except ValueError as error:
         yield BadPorts(variable, value, str(error))
         return
+    # The port is bound by whoever is the master, on whatever machine.
     if not address:
         yield RemotePort(port, place)
         return

@@ -113,6 +113,7 @@ def probe(host: Host, script: str, arguments: Sequence[str], timeout: float) -> 
     # Looked at once for all probes, and by one thread: root's look may take seconds.
     why = host.once("trust in the job's modules", lambda: _why_not_imported(host))
     if why is not None:
+        # The reason may be that the time was over, which is no property of the job.
         raise CannotTell(why) if _remaining_seconds(host) >= 0 else _no_time_left()
     first = _try_probe(host, script, arguments, timeout)
     if first.document is not None or -(first.answer.status or 0) not in CRASHES:
@@ -154,6 +155,7 @@ def _try_probe(
         token = secrets.token_hex(16)
         with _private_folder(host, token) as private:
             sources = []
+            # noting.py changes Python's import system and faulthandler: the second try goes without.
             for name in ("start.py", script) if plainly else ("start.py", "noting.py", script):
                 with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
                     sources.append(file.read())
@@ -197,6 +199,7 @@ def _read_result(answer: Answer, path: str) -> ProbeResult:
         return ProbeResult(answer, words)
     # Where it died before it could tell, or was ended by something other than an exception.
     raised = parse_chain(words["raised"]) if isinstance(words, dict) and "raised" in words else ()
+    # Python itself could not start, or the file could not be written: stderr may have a traceback.
     if not raised and answer.ended == "exited" and (answer.status or 0) > 0:
         raised = parse_traceback(answer.stderr)
     return ProbeResult(answer, None, raised, _read_file(f"{path}.loading") or None, finished)

@@ -82,6 +82,7 @@ def python_itself(host: Host) -> Loader:
     """The simulated process of the interpreter with ctypes, which all frameworks import, and no framework."""
     made = loader(host)
     for folder in host.interpreter.layout().search_path:
+        # The folder of the standard library's extension modules.
         if folder.endswith("/lib-dynload"):
             for extension in extensions(host.files, folder, "_ctypes"):
                 made.open(extension.path)
@@ -154,6 +155,7 @@ def _module(host: Host, package: str, module: str) -> Optional[str]:
     version = ".".join((layout.version or "").split(".")[:2])
     for folder in layout.search_path:
         place = f"{folder}/{package}"
+        # The first folder that has the package decides, also where its module is for another Python.
         if folder.startswith("/") and host.files.stat(place) is not None:
             fitting = [
                 extension.path

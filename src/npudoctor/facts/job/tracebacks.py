@@ -103,6 +103,7 @@ def parse_traceback(output: str) -> tuple[Raised, ...]:
         before = {line.strip() for line in lines[max(0, start - 3) : start]} & {_CAUSE, _CONTEXT}
         if chain and before:
             chain[0] = replace(chain[0], how="cause" if _CAUSE in before else "context")
+            # Python prints the cause first; we have the outermost exception first.
             chain.insert(0, raised)
         else:
             chain = [raised]

@@ -137,6 +137,7 @@ def _find_newest(descriptor: int) -> Iterator[tuple[str, int]]:
         # Gone since it was listed.
         with suppress(FileNotFoundError):
             status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            # A hard link or a file that others can write proves nothing.
             if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and not status.st_mode & 0o022:
                 provable.append((status.st_mtime_ns, status.st_uid, name))
     count: dict[int, int] = {}
@@ -160,6 +161,7 @@ def join_continued(logs: Sequence[ServerLog]) -> list[ServerLog]:
     joined: list[ServerLog] = []
     for log in logs:
         before = next((earlier for earlier in reversed(joined) if earlier.pid == log.pid), None)
+        # It names its port, or a segment: it is a new process with the same pid.
         if before is None or log.port is not None or log.created or not _same_writer(before, log):
             joined.append(log)
         else:
@@ -190,6 +192,7 @@ def _read_log(
     parents: tuple[Parent, ...],
     allowance: ReadAllowance,
 ) -> Optional[ServerLog]:
+    # O_NONBLOCK: anybody may put a FIFO there.
     opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=descriptor)
     with open(opened, "rb") as file:
         entry = entry_of(os.fstat(opened))

@@ -111,6 +111,7 @@ def find_places(tmp: str = "/tmp") -> SocketPlaces:  # noqa: S108
                 # Gone since it was listed.
                 with suppress(FileNotFoundError):
                     link = entry.is_symlink()
+                    # `cache` is in the list of places already.
                     if not (link or entry.is_dir(follow_symlinks=False)) or entry.name == "cache":
                         continue
                     uid = entry.stat(follow_symlinks=False).st_uid
@@ -240,6 +241,7 @@ def _choose_sockets(
     """At most EACH of each owner, the newest first, in the order of their places; and how many are left out,
     by uid.
     """
+    # The usual case: nobody has piled up anything.
     if len(candidates) <= EACH:
         return tuple(candidates), {}
     order = sorted(range(len(candidates)), key=lambda at: -candidates[at].entry.mtime_ns)

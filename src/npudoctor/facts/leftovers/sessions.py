@@ -22,6 +22,7 @@ def session_of(host: Host, pid: int) -> Optional[str]:
     for ancestor in host.processes.ancestors(pid):
         name = host.processes.all()[ancestor].name.lower()
         if name.startswith(_KEEPERS):
+            # tmux names its processes "tmux: server", "tmux: client".
             return name.partition(":")[0]
         words = [word.lower() for word in (host.processes.arguments(ancestor) or ())[:_WORDS]]
         notebook = next((name for name in _NOTEBOOKS if any(name in word for word in words)), None)

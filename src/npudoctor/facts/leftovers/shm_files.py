@@ -66,6 +66,7 @@ def find_shared_files(files: Files) -> Iterator[SharedFile]:
             continue
         paths, owner = [f"{FOLDER}/{name}"], None
         inside = files.lstat(paths[0]) if name in _INSIDE else None
+        # A link, or a mount, in the place of the library's folder.
         if inside is not None and (not inside.is_dir or inside.dev != place.dev):
             continue
         if inside is not None:

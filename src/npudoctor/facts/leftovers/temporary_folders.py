@@ -67,6 +67,7 @@ def find_build_locks(files: Files, root: str) -> Iterator[str]:
             folder_count += 1
             for lock in LOCKS if folder_count <= BUILDS else ():
                 entry = files.lstat(f"{folder}/{lock}")
+                # FileBaton of torch makes an empty file.
                 if entry is None or not entry.is_file or entry.size:
                     continue
                 # The variable may name any place, and others call a lock so too (dpkg's lies in

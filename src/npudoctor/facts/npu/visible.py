@@ -75,6 +75,7 @@ def slurm_ids(host: Host) -> tuple[str, Optional[list[int]]]:
     """The variable in which Slurm named this job's devices, and their ids; ("", None) without one that is
     about NPUs.
     """
+    # Slurm calls all accelerators GPUs: with both kinds the variable may mean either.
     if not host.npus.usable or host.gpus.usable:
         return "", None
     name = next((name for name in SLURM if host.variables.get(name)), "")
@@ -92,6 +93,7 @@ def chips_here(host: Host, chips: Sequence[Chip]) -> Optional[list[Chip]]:
     None when the table, which may show all chips of the host to a container, does not say which those are.
     """
     nodes = host.npus.nodes
+    # All chips are ours: logic ids follow the table.
     if len(chips) == len(nodes):
         return list(chips)
     here = node_numbers(nodes)

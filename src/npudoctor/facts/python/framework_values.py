@@ -111,6 +111,7 @@ def _judge_stderr(host: Host, value: str) -> Optional[str]:
     """What GLOG_logtostderr may be, where MindSpore refuses this value; None where it accepts it."""
     if value and value.strip() not in ("0", "1"):
         return "0, 1"
+    # MindSpore raises where it is to log into files and no folder is named.
     nowhere = value.strip() == "0" and not host.variables.get("GLOG_log_dir")
     return _("1, or 0 with {variable} set", variable="GLOG_log_dir") if nowhere else None
 

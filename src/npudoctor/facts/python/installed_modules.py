@@ -122,6 +122,7 @@ def is_another(host: Host, winner: Module, name: str, listed: Sequence[Installed
     path = f"{site}/{name.replace('.', '/')}"
     texts = map(modules.text, (f"{path}/__init__.py", f"{path}.py"))
     own_names = next((bindings(text) for text in texts if text), None)
+    # Fewer than half of the installed package's names: another package.
     return not offered or (own_names is not None and len(offered & own_names) * 2 < len(own_names))
 
 

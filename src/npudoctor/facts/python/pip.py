@@ -63,6 +63,7 @@ def installs_nothing(host: Host) -> bool:
     library = _library(host)
     if library is None:
         return False
+    # PEP 668 exempts virtual environments.
     if not _is_virtual(host) and host.files.stat(f"{library}/{MANAGED}") is not None:
         return True
     bringing = host.files.stat(f"{library}/ensurepip/__init__.py") is not None
@@ -79,6 +80,7 @@ def entry_of(host: Host, distribution: Distribution) -> Optional[str]:
         return None
     own = host.files.real(host.interpreter.path.rsplit("/", 2)[0])
     real = host.files.real(folder) or folder
+    # PYTHONPATH may name the interpreter's own site-packages; pip installs there.
     in_own_python = (
         own is not None and real.startswith(f"{own.rstrip('/')}/lib") and real.endswith("-packages")
     )

@@ -70,12 +70,14 @@ def simplify(specifier: SpecifierSet) -> SpecifierSet:
     lows = [bound for bound in bounds if bound.operator in _LOWS]
     highs = [bound for bound in bounds if bound.operator not in _LOWS]
     needed = [*lows[-1:], *highs[:1], *(bound for bound in specifier if bound not in numbers)]
+    # Beside a pin no bound says anything more.
     pins = [bound for bound in needed if bound.operator == "==" and "*" not in bound.version]
     return SpecifierSet(",".join(map(str, pins or needed)))
 
 
 def is_empty(specifier: SpecifierSet) -> bool:
     """Return whether no version can be in it: each number that it names is tried, and its neighbours."""
+    # Arbitrary equality compares texts; no neighbour can be computed.
     if any(bound.operator == "===" for bound in specifier):
         return False
     numbers = [bound.version.removesuffix(".*") for bound in specifier] or ["1"]

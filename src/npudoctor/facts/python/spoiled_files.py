@@ -140,6 +140,7 @@ class SpoiledFiles:
 
     def _is_no_source(self, path: str) -> bool:
         content = self._files.read(f"{self._site}/{path}", SOURCE_LIMIT) or b""
+        # No source has a NUL; Python refuses it.
         if b"\0" in content or content.startswith(LFS):
             return True
         # By our own Python only, as another may know more; but what became shorter, and ends within a line

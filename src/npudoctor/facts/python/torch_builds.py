@@ -91,6 +91,7 @@ def companion_releases(name: str, torch: str) -> Optional[SpecifierSet]:
         major, minor = (*Version(torch).release, 0)[:2]
     except InvalidVersion:
         return None
+    # Not known yet: no guess.
     if major != _MAJOR or minor > _NEWEST_MINOR:
         return None
     if name == "torchvision":

@@ -158,6 +158,7 @@ class RankTableReader:
                 real.update(device_num=len(devices), server_num=len(here))
             for name, number in real.items():
                 counts.append(StatedCount(f"{place}.{name}", self.number(group, name, place), number))
+        # Instances of one server are one server with all their devices.
         made = tuple(
             Server(f"server_id {name}", name, tuple(all_devices)) for name, all_devices in servers.items()
         )

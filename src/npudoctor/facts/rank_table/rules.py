@@ -205,6 +205,7 @@ def _judge_ports(table: RankTable) -> Iterator[RankTableFault]:
                 elif port < RESERVED:
                     low.append(f"{device.where}.{name}={port}")
         hosts = [device.ports["host_port"] for device in server.devices if "host_port" in device.ports]
+        # Ranks of one server bind their host ports on one machine.
         if find_repeated(hosts):
             text = _("several devices of server {server} have host_port {ports}")
             text = text.format(ports=list_values(find_repeated(hosts)), server=server.id)

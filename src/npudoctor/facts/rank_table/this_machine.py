@@ -149,6 +149,7 @@ class LocalRankTable:
         )
         if not missing:
             return
+        # A container shows the NPUs that it was given; the table has all of the server's.
         elsewhere = self.rank is None and self._host.system.container()
         if elsewhere and any(device.id in nodes for device in devices):
             return  # the others may be of other containers

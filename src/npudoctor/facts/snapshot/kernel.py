@@ -93,6 +93,7 @@ def _tightest(host: Host, controller: str, unified: str, legacy: str) -> Value:
     lowest: Optional[tuple[float, str]] = None
     for folder, version_2 in group_folders(host, controller):
         text = _first_line(host, f"{folder}/{unified if version_2 else legacy}")
+        # "max" means no limit; version 1 has -1.
         if not isinstance(text, str) or not text[:1].isdigit():
             continue
         # `200000 100000` allows two processors; other limits are a number alone.
@@ -126,6 +127,7 @@ def _first_line(host: Host, path: str) -> Value:
 def network(host: Host) -> Iterator[Fact]:
     """Yield the interfaces that lead out of the node. Addresses are left out: each node has its own."""
     for interface in host.network.interfaces():
+        # Bridges, veth pairs and lo differ with the containers of the moment.
         if interface.inner:
             continue
         name = interface.name

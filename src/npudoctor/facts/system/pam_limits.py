@@ -43,6 +43,7 @@ def pam_limit(texts: Mapping[str, str], item: str, user: str, groups: Collection
     for path in sorted(texts, key=lambda path: (path != CONF, path)):
         for line in texts[path].splitlines():
             words = line.partition("#")[0].split()
+            # pam_limits ignores lines of another form.
             if len(words) != 4 or words[2] != item or words[1] not in ("soft", "hard", "-"):
                 continue
             domain, kind, _item, text = words
@@ -66,6 +67,7 @@ def _rank(domain: str, user: str, groups: Collection[str]) -> Optional[int]:
     """How narrowly a domain matches the user, 0 being the narrowest; None when it does not match."""
     if domain == user:
         return 0
+    # limits.conf(5): group and wildcard limits are not applied to the root user.
     if user == "root":
         return None
     if domain.startswith("@"):
