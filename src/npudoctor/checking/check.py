@@ -168,6 +168,7 @@ def declaration_error(
     for tag in tags:
         if not _NAME.match(tag):
             return f"the tag {tag!r} must be lower-case words joined by hyphens"
+    # A text would pass as a sequence of letters.
     if not isinstance(needs, (tuple, list)):
         return "needs is a tuple of texts"
     if not isinstance(compares, (tuple, list)) or len(compares) > MOST_COMPARED:
@@ -226,8 +227,10 @@ def _is_misspelled(need: str, thing: str) -> bool:
         min(map(len, (need, thing))),
     )
     tail, other = need[at:], thing[at:]
+    # One letter is missing or too many.
     if len(tail) != len(other):
         return tail[1:] == other or tail == other[1:]
     if tail[1:] == other[1:]:
         return len(thing) > 3  # between short words it is no slip: npm is not npu
+    # Two neighbours are exchanged.
     return tail[2:] == other[2:] and tail[:2] == other[1::-1]

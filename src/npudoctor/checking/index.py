@@ -74,6 +74,7 @@ def index_row(check: Check) -> dict[str, Any]:
 def load_check(group: str, id: str) -> Check:
     """The one check of a file, which must have the file's name; whatever is wrong with it raises."""
     module = import_module(f"npudoctor.checks.{group}.{id.replace('-', '_')}")
+    # A file may import names of other checks' helpers, but declares one check.
     checks = [value for value in vars(module).values() if isinstance(value, Check)]
     if len(checks) != 1 or checks[0].id != id:
         raise ValueError(f"the file must hold the one check {id!r}")

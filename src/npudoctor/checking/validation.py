@@ -39,6 +39,7 @@ def validate(check: Check, answer: object) -> CheckOutput:
     if declared is None:
         raise ValueError(f"the code {answer.code!r} is not declared")
     severity = declared if answer.severity is None else Severity(answer.severity)
+    # A finding may be milder than its code is declared, never worse: people filter by the declaration.
     if severity > declared:
         raise ValueError(f"{answer.code!r} is declared as {declared.name}, not {severity.name}")
     fix: Any = answer.fix

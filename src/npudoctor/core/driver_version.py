@@ -65,6 +65,7 @@ def _holds(version: str, text: str) -> Optional[bool]:
         return None
     key, bound = sort_key(version), sort_key(match[2])
     sign = match[1] or ">="
+    # "=24.1" means every 24.1.x.
     if sign in ("=", "=="):
         return is_in_line(version, match[2])
     if sign == ">=":

@@ -234,6 +234,7 @@ def receive(reading: int, until: float) -> tuple[int, Any]:
 def _bytes(reading: int, size: int, until: float) -> bytes:
     parts, missing = [], size
     while missing:
+        # Also where data keeps coming: a child that never ends its item must not hold us.
         if time.monotonic() >= until:
             raise Late
         part = _part(reading, min(missing, _PIECE), until)

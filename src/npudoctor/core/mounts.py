@@ -86,12 +86,14 @@ def mount_of(mounts: Mapping[str, Mount], path: str) -> Optional[Mount]:
 def user_mount_points(mountinfo: str, utab: str, euid: int = 0) -> Iterator[str]:
     """The mount points whose content another user than `euid` and root makes up, owners included: FUSE of a
     user, and disks that users may mount. FUSE of root is root's choice, as a container's fuse-overlayfs."""
+    # FUSE names the user who mounted it as an option.
     own = {"user_id=0", f"user_id={euid}"}
     # Parsing is skipped on the many machines without FUSE.
     for mount in parse_mountinfo(mountinfo).values() if " - fuse" in mountinfo else ():
         # fusectl is the kernel's own /sys/fs/fuse/connections.
         if mount.kind.startswith("fuse") and mount.kind != "fusectl" and own.isdisjoint(mount.options):
             yield mount.point
+    # libmount writes this file; the kernel does not know for whom it mounted.
     for line in lines_of(utab):
         target, options = re.search(r"(?:^| )TARGET=([^ ]+)", line), re.search(r"(?:^| )OPTS=([^ ]+)", line)
         if target and options and _FOR_A_USER.search(options[1]):

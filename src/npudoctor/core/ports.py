@@ -115,6 +115,7 @@ def runs(ports: Iterable[int]) -> tuple[Span, ...]:
 
 def _marked(marks: bytearray) -> tuple[Span, ...]:
     """The ranges of a mask; 60,000 ports are looked at by the C library, not one by one."""
+    # A slice assignment beyond the last port has made the array longer.
     del marks[LAST + 1 :]
     spans = []
     first = marks.find(1)

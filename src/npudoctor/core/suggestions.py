@@ -29,6 +29,7 @@ def near_names(word: str, names: Sequence[str]) -> list[str]:
 
 def _with_near_part(word: str, names: Iterable[str]) -> list[str]:
     """The names of which some parts in a row are nearly the word: `ded-cache` of dead-cache-server."""
+    # Three letters are nearly everything.
     if len(word) <= LEAST:
         return []
     windows: dict[str, list[str]] = {}

@@ -96,6 +96,7 @@ class PathWalk:
         shared = bool(folder.st_mode & 0o022)
         sticky = bool(folder.st_mode & stat.S_ISVTX)
         foreign = link.st_uid not in (0, euid)
+        # As an ordinary user only our own files are at stake.
         if euid:
             refused = foreign and shared and sticky
         else:
@@ -212,6 +213,7 @@ def try_folder(path: str) -> None:
 def _expect_own(name: str, folder: int, path: str) -> None:
     """Raise UnsafePath where a foreign file would be replaced in a folder that all share, even for root."""
     place = os.fstat(folder)
+    # Elsewhere whoever may write in the folder may replace the file anyway.
     if not (place.st_mode & stat.S_ISVTX and place.st_mode & 0o022):
         return
     with suppress(FileNotFoundError):

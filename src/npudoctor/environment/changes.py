@@ -49,6 +49,7 @@ def required_changes(host: Host) -> EnvironmentChanges:
     rounds = Rounds(host, installs[0])
     rounds.run()
     before, after = host.variables, rounds.variables
+    # Exported functions have names such as BASH_FUNC_x%%.
     names = filter(NAME.match, sorted({*before, *after}))
     changes = {name: after.get(name) for name in names if before.get(name) != after.get(name)}
     # With a longer variable a shell could start no program any more.

@@ -92,6 +92,7 @@ def remove_duplicates(variables: Mapping[str, str], owners: CannOwners) -> dict[
             real = owners.resolve(entry) if owners.is_of_ascend(entry) else None
             entry_by_folder.setdefault(real or entry.rstrip("/") or "/", entry)
         value = ":".join(entry_by_folder.values())
+        # An empty PATH or LD_LIBRARY_PATH would mean the working directory.
         if variables.get(name) and not value:
             del result[name]
         elif variables.get(name, "") != value:

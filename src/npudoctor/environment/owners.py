@@ -39,6 +39,7 @@ class CannOwners:
             return False
         if name == ATB:
             return self.resolve(value) == self.resolve(right)
+        # Other variables of the script are a matter of taste, as levels of logs.
         if name not in NAMING:
             return True
         root = self.root_of(name, value)

@@ -60,6 +60,7 @@ class Rounds:
                 for finding in findings:
                     variables = self._apply_remedy(finding, variables, touched)
                 tidied = remove_duplicates(variables, self._owners)
+                # The remedies go round in circles.
                 if tidied in earlier_variables:
                     break
                 self.variables = tidied
@@ -80,6 +81,7 @@ class Rounds:
         settings = runner.Settings(timeout=min(host.options.timeout, seconds_left), deadline=seconds_left)
         report = runner.run(self._loaded, host, settings)
         for row in report.results:
+            # Without these nothing can be said about CANN's variables.
             if row.check in variable_checks.OWN and row.status in UNANSWERED:
                 raise CannotTell(f"{row.check}: {row.reason}")
         return report
@@ -117,6 +119,7 @@ class Rounds:
             finding.code in variable_checks.UNSOURCED or finding.message in self._useless or finding.caused_by
         )
         changes = None if passed else variable_checks.changes_of(finding)
+        # Two remedies for one variable in one round would undo each other.
         if changes is None or touched & changes.keys():
             return variables
         # A remedy that names another CANN than the one in use leads away: half of each is no CANN.

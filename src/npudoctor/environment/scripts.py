@@ -64,6 +64,7 @@ class CannScripts:
         digit = 0 if words[-1].endswith("=0") else 1
         folder = f"{words[0].rpartition('/')[0]}/latest/atb/cxx_abi_{digit}"
         delta = diff_of_script(self._host, words[0], f"--cxx_abi={digit}")
+        # The script chooses an ABI by the torch that it finds; it must be the required one.
         if delta is None or self._owners.resolve(delta.values.get(ATB, "")) != self._owners.resolve(folder):
             delta = tables.expected_atb_diff(folder)
         other = drop_entries(variables, lambda entry: nnal.abi_of(entry) == 1 - digit)

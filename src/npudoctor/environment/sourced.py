@@ -73,6 +73,7 @@ def diff_of_script(host: Host, script: str, *words: str) -> Optional[Environment
                     continue
                 old = before.get(name) if name in LISTS else None
                 if old is not None:  # also where it was replaced: what the caller has there stays
+                    # With colons on both sides, so that only whole entries match.
                     head, _old, tail = f":{value}:".partition(f":{old}:")
                     front[name] = [entry for entry in head.split(":") if entry.startswith("/")]
                     back[name] = [entry for entry in tail.split(":") if entry.startswith("/")]
@@ -92,6 +93,7 @@ def _clean_variables(host: Host) -> dict[str, str]:
     # Scripts start programs by their names: as with the scripts, only what nobody else could have put there.
     folders = [folder for folder in FOLDERS if is_trusted(host, folder)]
     path = host.commands.path_of(folders)
+    # LC_ALL=C: scripts parse the output of programs.
     return {"PATH": path or "/usr/bin", "HOME": host.identity.home, "LC_ALL": "C", **lists}
 
 

@@ -100,8 +100,10 @@ def atb_script(findings: Sequence[Finding]) -> tuple[str, ...]:
     need not be.
     """
     asking = [finding for finding in findings if finding.code.startswith(("nnal-atb.", "cann-env.atb-"))]
+    # Fixing the cause will answer them.
     if all(finding.caused_by for finding in asking):
         return ()
     steps = (step for finding in asking for step in (finding.fix.steps if finding.fix else ()))
     words = (step.argv[1:] for step in steps if isinstance(step, Command) and step.argv[:1] == ("source",))
+    # The longest has the ABI as a word of its own.
     return max(words, key=len, default=())

@@ -57,6 +57,7 @@ def unreadable(number: int = errno.EACCES) -> FileNode:
 Content = Union[str, bytes, FileNode]
 
 _FOLDER = folder()
+# Larger contents are unlikely to be equal, and would stay in memory.
 _SHORT = 4096
 # Machines have hundreds of files alike, and nobody changes a node.
 _file = lru_cache(maxsize=4096)(FileNode)
@@ -98,6 +99,7 @@ class MemoryDisk:
     def lstat(self, path: str) -> Entry:
         node = self._node(path)
         moment = int(node.mtime * 1e9)
+        # 0xFE00: one device for all files, as a machine with one disk has it.
         return Entry(
             node.kind | node.permissions, self._inodes[path], 0xFE00, node.nlink, node.uid, node.gid,
             len(node.content), moment, moment, node.held or len(node.content),
@@ -131,6 +133,7 @@ class MemoryDisk:
 
     def read(self, path: str, limit: int, start: int = 0) -> bytes:
         node = self._node(path)
+        # Root reads everything.
         if self._euid and not node.permissions & (0o400 if node.uid == self._euid else 0o004):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
         return node.content[start : start + limit]

@@ -153,6 +153,7 @@ def process_files(
     maps: str = "",
 ) -> dict[str, Content]:
     """The /proc files of one process, for the disk of a fake host."""
+    # Fields 10 to 21 of /proc/PID/stat (proc(5)); among them the times, so that it used no processor.
     rest = " ".join(["0"] * 12)
     files: dict[str, Content] = {
         f"/proc/{pid}": folder(0o555, uid),

@@ -102,6 +102,7 @@ def fake_host(
         network = FakeNetwork(interfaces_of(addresses))
     own = frozenset(address.text for interface in network.interfaces() for address in interface.addresses)
     fake_records = Records("/nonexistent", euid)
+    # The records as they would be read from the journals.
     fake_records._read = list(records)
     fake_commands = FakeCommands(commands or {}, below, as_root=euid == 0, variables=caller)
     return Host(

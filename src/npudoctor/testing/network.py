@@ -41,6 +41,7 @@ class FakeNetwork(Network):
 
         address = ipaddress.ip_address(destination)
         owner = self.owner_of(destination)
+        # The kernel's table `local` comes before all others.
         if owner is not None or address.is_loopback:
             return Route(1, destination, local=True)
         ways = [
@@ -50,6 +51,7 @@ class FakeNetwork(Network):
             for own, network in self._networks_of(interface, address.version)
             if address in network and index in (0, interface.index)
         ]
+        # The longest prefix wins, as in the kernel.
         return Route(*max(ways)[1:]) if ways else None
 
     def _networks_of(self, interface: Interface, version: int) -> list[tuple[str, Any]]:
@@ -69,6 +71,7 @@ def interface(name: str, *addresses: str, **more: Any) -> Interface:
     speed.
     """
     parts = [address.partition("/") for address in addresses]
+    # By the first characters, as the kernel would tell the scope.
     scopes = {"fe80": "link", "127.": "host", "::1": "host"}
     own = tuple(
         Address(text, int(length or (128 if ":" in text else 32)), "" if ":" in text else name,

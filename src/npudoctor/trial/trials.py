@@ -55,6 +55,7 @@ class Attempt:
         """The reason for a sentence: the system's words in the language spoken now, a library's as
         they are.
         """
+        # A library may give its own text with an errno: that says more than the system's.
         if self.number > 0 and self.why in ("", os.strerror(self.number)):
             return strerror(self.number)
         return f"`{self.why}`"
@@ -141,10 +142,13 @@ class Trials:
         if answer.ended in ("missing", "untrusted", "not-started"):
             why = answer.stderr or answer.ended
             reason = _("{python} was not started: {why}", python=program, why=why)
+            # That root must not start it says nothing about the job's Python.
             if answer.ended == "untrusted":
                 raise CannotTell(reason)
+            # 127 is the shell's status for a program that is not found.
             raise DoesNotRun(reason, answer.status or 127, answer.stderr)
         trial = parse_output(answer, prefix)
+        # It hung before its first line: in Python's own start, not in an attempt.
         if trial.hung == "":
             self._waits_for = self._silent()
         return replace(trial, waits_for=self._waits_for)
@@ -172,6 +176,7 @@ def parse_output(answer: ProgramResult, prefix: str = "") -> Trial:
     A line that does not begin with the prefix was not written by us.
     """
     attempts: list[Attempt] = []
+    # "": before the first attempt; None: after the last.
     current: Optional[str] = ""
     for line in answer.stdout.splitlines():
         if not line.startswith(prefix):

@@ -89,6 +89,7 @@ def _search_values(text: str, values: Values) -> Iterator[Span]:
         span = values.find_hidden(at, name_weight, _is_yaml_line(text, match, name_weight))
         if span:
             yield span
+            # What was inside of a hidden value announces nothing.
             at = max(at, span[1])
 
 

@@ -154,6 +154,7 @@ def find_dumped(lines: Sequence[str]) -> Iterator[tuple[int, str, Span]]:
     before = ""  # what stands before each name of the run, however its numbers differ
     for number, line in enumerate([*lines, ""]):
         begun = {_DIGITS.sub("0", line[: match.start()]): match for match in _NAME.finditer(line, 0, _FAR)}
+        # The run of lines has ended.
         if run and before not in begun:
             # It is a dump if it has many different names, most of them of capitals.
             names = {name for _number, name, _span in run if name.isupper()}

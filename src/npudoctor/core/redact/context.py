@@ -164,6 +164,7 @@ class Context:
         value = _BARE.match(line)
         if value is None:
             return []
+        # These end at their own sign; all others by indentation.
         if kind in ("tag", "[", '"""', "'''"):
             end = line.find({"tag": "</", "[": "]"}.get(kind, kind))
             if end >= 0:
@@ -184,6 +185,7 @@ class Context:
         # What stands before the name may be a time stamp or a line number: it counts as the same when only
         # digits differ.
         same = _DIGITS.sub("0", line[:size]) == _DIGITS.sub("0", before)
+        # The first key of an item stands behind the dash, the others below it.
         if not same and before.endswith("- "):
             same = line[:size] == before[:-2] + "  "
         content = line[size:] if same else line
@@ -279,6 +281,7 @@ class Context:
         separator, count, weight_by_column = self._table
         cells = _cells(line, separator) if len(line) <= 4000 else []
         self._left -= 1
+        # A row with another number of cells is no row of this table.
         if len(cells) != count or self._left < 0:
             self._table = None
             return []

@@ -69,9 +69,11 @@ class Values:
 
     def _read_quoted(self, opening: re.Match[str]) -> tuple[int, int]:
         depth, quote, at = len(opening[1]), opening[2], opening.end()
+        # Python's triple quotes.
         if self._text.startswith(quote * 2, at) and not depth:
             end = self._text.find(quote * 3, at + 2)
             return at + 2, self._find_line_end(at) if end < 0 else end
+        # Searched in vain once: it is nowhere closed behind this place either.
         if (depth, quote) not in self._unclosed:
             for closing in _CLOSING[quote].finditer(self._text, at):
                 # What encodes a text once more doubles its backslashes and adds one to each quote.

@@ -46,6 +46,7 @@ def _require_trusted_paths(paths: Iterable[str]) -> None:
     for path in paths:
         place = os.path.abspath(path)
         missing = not os.path.lexists(place)
+        # The nearest folder that exists decides who could make the rest.
         while not os.path.lexists(place):
             place = os.path.dirname(place)
         reason = why_untrusted(place, 0)

@@ -55,6 +55,7 @@ class PathTrust:
             reason = self.why_not(os.path.dirname(path)) if path != "/" else None
             if reason is None:
                 entry = os.lstat(path)
+                # Through links the way has other folders, which `why_untrusted` walks.
                 if self._blind or stat.S_ISLNK(entry.st_mode):
                     reason = why_untrusted(path, self._euid)
                 else:

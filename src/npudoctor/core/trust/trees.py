@@ -205,6 +205,7 @@ class RootTrust:
             if here is None or here in visited:
                 continue
             visited.add(here)
+            # Root must not spend minutes on a tree that somebody made large on purpose.
             if len(visited) > MOST:
                 return _("{path} has more than {most} folders", path=folder, most=MOST)
             for name, uid, mode in self._files.disk.owners(self._files.on_disk(here)):

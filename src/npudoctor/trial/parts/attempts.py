@@ -51,6 +51,7 @@ def refusal(error: Exception) -> Dict[str, Any]:
     """An exception as data: its errno, and what the system or the library says."""
     number = getattr(error, "errno", None)
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    # Python raises it without an errno, also for a refusal of the kernel.
     if isinstance(error, MemoryError):
         number, text = number or errno.ENOMEM, text if str(error) else os.strerror(errno.ENOMEM)
     return {"number": number if isinstance(number, int) else 0, "why": str(text)}
@@ -104,6 +105,7 @@ def one_at_a_time(part: str) -> Iterator[bool]:
                 lock.bind(LOCK.format(part=part, user=os.getuid()))
                 alone = True
             except OSError as error:
+                # A sandbox refuses it: then without a lock.
                 if error.errno != errno.EADDRINUSE:
                     alone = True
                 else:

@@ -47,6 +47,7 @@ def nearest_folder(path: str, makes: bool) -> str:
         try:
             mode = os.stat(here).st_mode
         except FileNotFoundError:
+            # A dangling link: makedirs() would fail at it, too.
             if not makes or os.path.islink(here):
                 raise
             here = os.path.dirname(here)
@@ -83,6 +84,7 @@ def open_unnamed(folder: str) -> int:
             raise
     require_removable(folder)
     path = f"{folder.rstrip('/')}/{NAME}"
+    # Announced first: between the two calls this process could be killed.
     REMOVER.will_remove(path)
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o700)
     os.unlink(path)
@@ -263,11 +265,13 @@ def try_own_folder(folder: str) -> None:
     Both have one name: where somebody else puts a link in the folder's place, no file that the link leads to
     is called so.
     """
+    # One character differs from the names of try_rename, x and y.
     name = f"{NAME[:-1]}z"
     path = f"{folder.rstrip('/')}/{name}"
     inside = f"{path}/{name}"
     with attempt(f"make a folder in {folder}", step="own-folder", path=folder) as facts, removed_names(path):
         os.mkdir(path, 0o700)
+        # There is no call that only reads it.
         facts["umask"] = os.umask(0)
         os.umask(facts["umask"])
         with removed_names(inside):
@@ -325,6 +329,7 @@ def try_large() -> None:
     with attempt("let a file grow", step="large", bytes=LARGE):
         descriptor = create("npudoctor-trial")
         try:
+            # RLIMIT_FSIZE refuses it with EFBIG; a file in memory takes no disk.
             os.ftruncate(descriptor, LARGE)
         finally:
             os.close(descriptor)

@@ -42,6 +42,7 @@ class Lookups:
         except (OSError, UnicodeError) as error:
             answer = error
         took = time.monotonic() - since
+        # The quicker of two answers: the first may have started a cache or a connection.
         if not again or took < self._answers[name][1]:
             self._answers[name] = answer, took
         if took > SLOW and not again and not isinstance(answer, Exception):
@@ -72,6 +73,7 @@ def select_bindable(addresses: List[Tuple[int, Any]]) -> List[Tuple[int, Any]]:
     bound = []
     for family, address in addresses:
         with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_STREAM) as sock:
+            # EADDRNOTAVAIL for what no interface of this machine has (bind(2)).
             sock.bind((address[0], 0, *address[2:]))
             bound.append((family, address))
     return bound
@@ -93,6 +95,7 @@ def find_doubts(place: str, addresses: List[Tuple[int, Any]]) -> Dict[str, Any]:
     """Facts that say whether the answer for a name means nothing: a name that nobody has gets the same
     answer, or without a search domain the name means this machine.
     """
+    # An address was given, and no name.
     if any(place == address[0] for _family, address in addresses):
         return {}
     name = "npudoctor-" + os.urandom(6).hex()

@@ -34,6 +34,7 @@ def try_memory() -> None:
 
     reserve = QUESTIONS["reserve"]
     with attempt("reserve", bytes=reserve):
+        # MAP_NORESERVE with PROT_NONE takes no memory: only RLIMIT_AS and overcommit mode 2 refuse it.
         libc.munmap(mapped(reserve, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE), reserve)
     with attempt("grow", bytes=16 * MIB):
         # malloc grows the heap by brk, which RLIMIT_DATA limits apart from mmap.
@@ -53,6 +54,7 @@ def try_memory() -> None:
             libc.munmap(place, LARGEST)
     with attempt("lock", bytes=64 * 1024):
         place = mapped(64 * 1024, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS)
+        # RDMA and pinned memory for copies to a device lock pages.
         if libc.mlock(place, 64 * 1024):
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))

@@ -56,11 +56,13 @@ class Remover:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
             signal.alarm(QUESTIONS["seconds"] + 2)
+            # With stdout open the reader of the trial would wait for this child, too.
             for descriptor in (0, 1, 2, writing, waiting):
                 os.close(descriptor)
             os.write(ready, b"x")
             text = b""
             while True:
+                # Returns at the end of the pipe: when every writer is gone.
                 more = os.read(reading, 65536)
                 if not more:
                     break

@@ -39,6 +39,7 @@ def count_usage() -> Dict[str, Any]:
         current, most = (first_line(folder + "/pids." + name) for name in ("current", "max"))
         if current.isdigit() and most.isdigit():
             facts["groups"].append([folder, int(current), int(most)])
+    # RLIMIT_NPROC counts the threads of all processes of a user (getrlimit(2)).
     own = thread_count = 0
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -115,6 +116,7 @@ def has_room_for_stack() -> bool:
 
     size = resource.getrlimit(resource.RLIMIT_STACK)[0]
     try:
+        # Without a limit glibc takes 2 MiB on most machines.
         mmap.mmap(-1, size if 0 < size < 1 << 40 else 2 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
     except (OSError, ValueError):
         return False
@@ -140,6 +142,7 @@ def run_rank(parent: int, gate: int, answers: int, first: bool) -> None:
     step = "descriptors"
     try:
         held = []
+        # O_PATH: it opens nothing on any device, and still takes a descriptor.
         while first and report["descriptors"] < DESCRIPTORS:
             held.append(os.open("/", os.O_PATH | os.O_CLOEXEC))
             report["descriptors"] += 1
@@ -154,6 +157,7 @@ def run_rank(parent: int, gate: int, answers: int, first: bool) -> None:
     except Exception as error:
         number = getattr(error, "errno", None) or errno.EAGAIN
         report.update(refused=step, number=number, why=getattr(error, "strerror", None) or str(error))
+    # Shorter than PIPE_BUF: lines of several ranks do not mix (pipe(7)).
     os.write(answers, json.dumps(report).encode() + b"\n")
     os.close(answers)  # when nobody has it open, each has answered or is gone
     os.read(gate, 1)

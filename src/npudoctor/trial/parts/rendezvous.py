@@ -88,6 +88,7 @@ def let_in(listener: Any, client: Any) -> int:
         client.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, MOST)
     else:
         client.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, MOST)
+    # Bound before connect: the filter must know the port.
     client.bind(("", 0))
     port = int(client.getsockname()[1])
     accept_only_from(listener, port)
@@ -168,6 +169,7 @@ def exchange(listener: Any, family: int, address: Any, facts: Dict[str, Any]) ->
                 port = let_in(listener, client)
             except OSError as error:
                 if error.errno == errno.EADDRINUSE:
+                    # bind() to port 0 answers EADDRINUSE when ip_local_port_range is used up.
                     raise OSError(errno.EADDRNOTAVAIL, NO_PORT) from None
                 raise
             client.connect(address)

@@ -70,6 +70,7 @@ def remove_left_behind() -> None:
         columns = file.readline().split()
         for line in file:
             row = dict(zip(columns, map(int, line.split())))
+            # The lower bits of the key are the pid of its maker.
             maker = row["key"] ^ KEY
             # A maker whom this namespace of pids does not see has the pid 0: no trial lives for a minute.
             age = 2 if row["cpid"] == maker else 60
@@ -130,6 +131,7 @@ def try_segment(size: int, free: int = 0, sent: Optional[Any] = None) -> None:
         # Else who touches a page for which there is no room is ended by SIGBUS. Where much more is free, a
         # part says the same: all of it takes 20 ms.
         part = min(size, PART) if free > 4 * size else size
+        # tmpfs gives the pages now, or refuses with ENOSPC.
         os.posix_fallocate(descriptor, size - part, part)
         memory = mmap.mmap(descriptor, size)
         memory[0] = memory[size - 1] = 1
@@ -228,6 +230,7 @@ def try_sysv() -> None:
     LIBC.shmat.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
     LIBC.shmdt.argtypes = [ctypes.c_void_p]
     LIBC.shmget.argtypes = [ctypes.c_int, ctypes.c_size_t, ctypes.c_int]
+    # Not IPC_PRIVATE, whose segment a later trial could not recognise as ours.
     segment = LIBC.shmget(KEY | os.getpid(), SEGMENT, IPC_CREAT | IPC_EXCL | 0o600)
     if segment < 0 and ctypes.get_errno() == errno.EEXIST:  # of a trial in another namespace of pids
         segment = LIBC.shmget(IPC_PRIVATE, SEGMENT, IPC_CREAT | 0o600)
