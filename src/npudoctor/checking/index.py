@@ -33,6 +33,7 @@ def load_index() -> dict[tuple[str, str], Check]:
 def _indexed_check(row: dict[str, Any]) -> Check:
     """The check of one row of the index, which loads its file when needed."""
     loaded = cache(lambda: _load_indexed(row))
+    # JSON has lists only.
     compares = ({**fact, "own": tuple(fact.get("own", ()))} for fact in row.get("compares", ()))
     return Check(
         id=row["id"],
@@ -60,6 +61,7 @@ def index_row(check: Check) -> dict[str, Any]:
         "scope": check.scope.value,
         "codes": {code: severity.name.lower() for code, severity in check.codes.items()},
     }
+    # Defaults are left out, so that the file is short and a new field changes no row.
     unusual = {
         "tags": list(check.tags),
         "needs": list(check.needs),

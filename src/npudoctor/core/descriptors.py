@@ -48,4 +48,5 @@ def inherited_descriptors() -> Iterator[int]:
         limit = os.sysconf("SC_OPEN_MAX")
         yield from range(3, min(limit, MOST) if limit > 0 else MOST)
         return
+    # The listing has a descriptor of its own, which is closed by now.
     yield from (int(name) for name in names if int(name) > 2)

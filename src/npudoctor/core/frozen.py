@@ -147,6 +147,7 @@ else:
                 delattr(cls, name)
         fields = cls._fields_of_frozen = tuple(fields_by_name.values())
         cls.__dataclass_fields__, cls.__dataclass_params__ = _FIELDS, _PARAMETERS
+        # By this attribute fixing.steps recognises a class of fields.
         cls.__match_args__ = tuple(fields_by_name)
         return fields
 

@@ -186,6 +186,7 @@ class Compared:
 
     def row(self) -> dict[str, object]:
         """This fact as JSON, without what has its default value."""
+        # As in the index of checks: what has its default is left out.
         usual = {"name": "", "complete": False, "own": []}
         row = {"path": self.path, "name": self.name, "complete": self.complete, "own": list(self.own)}
         return {key: value for key, value in row.items() if key not in usual or value != usual[key]}

@@ -78,6 +78,7 @@ def parse_mountinfo(text: str) -> dict[str, Mount]:
 
 def mount_of(mounts: Mapping[str, Mount], path: str) -> Optional[Mount]:
     """The mount that holds an absolute path free of links; None where no mount does."""
+    # From the path upwards: the longest mount point holds it.
     while path not in mounts and path != "/":
         path = path.rsplit("/", 1)[0] or "/"
     return mounts.get(path)

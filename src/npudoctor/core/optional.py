@@ -35,6 +35,7 @@ def load(module: str) -> Any:
     except ImportError as error:
         import shlex
 
+        # The text of an ImportError may quote a path or a line of somebody's code.
         from npudoctor.core.redact.redact import redact
 
         package = module.partition(".")[0]

@@ -42,6 +42,7 @@ def _add_lines(folder: str, name: str, counts: Callable[[str], bool]) -> None:
             if name.startswith(EDITABLE) and line.split()[1].startswith(EDITABLE):
                 _run(line)
         elif line and not line.startswith("#"):
+            # Relative lines are below the folder of the .pth file, as site.py has it.
             path = os.path.normpath(os.path.join(folder, line))
             if path not in sys.path and os.path.exists(path) and counts(path):
                 sys.path.append(path)

@@ -42,6 +42,7 @@ def json_of(
         raise TooMuch(_("it is larger than {most} bytes", most=most))
     if isinstance(text, (bytes, bytearray)):
         text = text.decode("utf-8-sig")
+    # Counted before anything is parsed: a parser would have built all objects by then.
     marks = _marks(text)
     if marks.count(b"{") > objects:
         raise TooMuch(_("it has more than {most} objects", most=objects))
@@ -63,6 +64,7 @@ def next_json(text: str, at: int = 0, **hooks: Any) -> tuple[Any, int]:
     """
     if not at and len(text) > LARGEST:
         raise TooMuch(_("it is larger than {most} bytes", most=LARGEST))
+    # A text that is shorter than the limit cannot have as many braces.
     if not at and len(text) > OBJECTS and text.count("{") > OBJECTS:
         raise TooMuch(_("it has more than {most} objects", most=OBJECTS))
     try:

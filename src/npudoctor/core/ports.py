@@ -139,6 +139,7 @@ def stretch(count: int, taken: Iterable[Span], avoid: Iterable[Span], lowest: in
     UNCOMMON.
     """
     taken_spans = list(taken)
+    # First outside of the ports to avoid, then anywhere that is free.
     for blocked in (mask([*taken_spans, *avoid]), mask(taken_spans)):
         for begin in (lowest, UNCOMMON):
             first = blocked.find(bytes(count), begin)

@@ -66,6 +66,7 @@ def share_work(work: Callable[[], None], most: int) -> None:
             ended.append((start_thread(lambda done=done: _finally(work, done)), done))  # type: ignore[misc]
     work()
     for begun, done in ended:
+        # A thread that never began has nothing in hand; one that began is waited for.
         while begun.is_set() and not done.wait(_TURN):
             pass
 

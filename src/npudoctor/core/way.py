@@ -112,6 +112,7 @@ def folder_of(path: str) -> Iterator[tuple[int, str]]:
     has the rights of the folder's owner.
     """
     directory, _slash, name = path.rpartition("/")
+    # A path that ends so has no name that could be written.
     if not path.startswith("/") or name in ("", ".", ".."):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     walk = PathWalk()
@@ -286,6 +287,7 @@ def make_folder(path: str, mode: int = 0o700, *, parents: bool = True) -> int:
             except FileNotFoundError:
                 if not parents:
                     raise
+                # From the end: the deepest folder that exists is walked to, by its links.
                 missing.append(parts.pop())
         for part in reversed(missing):
             with _use_rights_of(os.fstat(walk.here)), suppress(FileExistsError):

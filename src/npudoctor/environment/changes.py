@@ -84,6 +84,7 @@ def _describe_choice(host: Host, installs: list[Install]) -> tuple[str, ...]:
         install for install in installs[1:] if not linked or _folder(install) != _folder(in_use)
     ]
     variable = next((name for name in ENDINGS if host.variables.get(name)), None)
+    # The variable leads to no installation; a job would fail with it.
     if variable and not in_use.named_by:
         return (
             _(
@@ -93,6 +94,7 @@ def _describe_choice(host: Host, installs: list[Install]) -> tuple[str, ...]:
                 mine=in_use.label,
             ),
         )
+    # Somebody chose, or there is nothing to choose.
     if in_use.named_by or not other_installs:
         return ()
     return (

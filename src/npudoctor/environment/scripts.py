@@ -75,6 +75,7 @@ def _is_trusted_tree(host: Host, install: Install) -> bool:
     """The same for the folders with the programs of an installation; for root, for all that they contain."""
     may_look_in = host.commands.may_load_from if host.identity.is_root else partial(is_trusted, host)
     try:
+        # The script may start programs by either name of the tree.
         for top in dict.fromkeys((install.path, install.real)):
             if not may_look_in(top):
                 return False

@@ -61,6 +61,7 @@ def diff_of_script(host: Host, script: str, *words: str) -> Optional[Environment
     if not is_trusted(host, script) or "\n" in script:
         return None
     until = time.monotonic() + min(SECONDS, host.options.timeout)
+    # Each round the shell gets one file further.
     while time.monotonic() < until:
         answer = _run(host, trusted_paths, script, words, before, until - time.monotonic())
         if answer.ended != "exited" or not answer.stdout:

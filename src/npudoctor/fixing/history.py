@@ -95,6 +95,7 @@ def _read_run(name: str, rows: Sequence[Record]) -> FixRun:
     end = next((row for row in rows if row.event == "end"), None)
     stopped = next((row for row in rows if row.event == "interrupted"), None)
     status = end.data.get("exit_code") if end else None
+    # A killed run has neither.
     last = end or stopped
     return FixRun(
         name=name,

@@ -99,6 +99,7 @@ def own_folder(path: str, name: str, at: Observer) -> int:
     """Open a folder that only this user may enter, created where it is missing; return the descriptor.
     OSError for one that is not private.
     """
+    # So that the observer is told of a change only where there is one.
     if not os.path.lexists(path):
         with watch_change(at, f"make {name}"):
             descriptor = way.make_folder(path)

@@ -16,6 +16,7 @@ Observer = Callable[[str], None]
 @contextmanager
 def watch_change(at: Observer, name: str) -> Iterator[None]:
     """Report one change of the machine before and after it, so that a test can stop us at each."""
+    # Not in a `finally`: a change that raised may not have happened, and "after" would say so.
     at(f"before {name}")
     yield
     at(f"after {name}")

@@ -147,6 +147,7 @@ def items_of(report: Report, host: Host, request: FixRequest) -> list[Item]:
             row.check,
             finding,
             refusal_of(finding, host, request),
+            # A note that nobody asked for must not make the exit status 1.
             decides=finding.weight > Severity.INFO or request.by_name,
         )
         for row in report.results

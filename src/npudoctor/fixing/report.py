@@ -44,6 +44,7 @@ def fix_report(
         ActionStatus.REFUSED: _("{count} refused"),
         ActionStatus.FAILED: _("{count} failed"),
     }
+    # What a person must do is counted apart: it was not refused to anybody.
     counts = Counter(result.outcome.status for result in results if not by_hand(result))
     parts = [texts[status].format(count=counts[status]) for status in ActionStatus if counts[status]]
     if any(map(by_hand, results)):
@@ -58,6 +59,7 @@ def fix_report(
         exit_code=1 if is_unfinished else UNPROVEN if unproven else 0,
         changed=changed,
         would_change=any(result.planned for result in results),
+        # Ansible's word: something that was wanted was not done.
         failed=unproven or bool(bad),
         msg=msg or _(", ").join(parts) or _("nothing to do"),
         run=run,
@@ -81,6 +83,7 @@ def answer_of(
     ]
     unproven = bool(silent) or any(result.item.unproven for result in results)
     answer = fix_report(results, run, changed=changed, unproven=unproven)
+    # Where other items decide the status the missing answers are not the news.
     if not silent or (results and answer.exit_code != UNPROVEN):
         return answer
     reasons = _("; ").join(silent[:REASONS] + (["..."] if silent[REASONS:] else []))

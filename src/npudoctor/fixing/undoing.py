@@ -68,6 +68,7 @@ def undo(
         decided = [ItemResult(item, preview(item)) for item in items]
     else:
         decided = [ItemResult(item, decide(item, request, context.confirm)) for item in items]
+    # Nothing is loaded that changes a machine.
     if request.dry_run or not any(result.planned for result in decided):
         return fix_report(decided, None, changed=False)
     from npudoctor.fixing.carry_out import apply_with_journal

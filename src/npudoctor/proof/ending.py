@@ -47,6 +47,7 @@ class EndingJudge:
         if not staleness.proven:
             return staleness.why
         for job in jobs_of(self._host, pid):
+            # Slurm is asked once for each job: a question may take seconds.
             if job not in self._jobs:
                 self._jobs[job] = why_not_over(self._host, job)
             if self._jobs[job]:

@@ -113,6 +113,7 @@ class FileUsage:
 
     def why_unseen(self, file: SharedFile) -> str:
         """Why it is not certain that nobody uses it; "" when it is."""
+        # The answer depends only on the owner and on whether others may open it: files share it.
         key = ("unseen", *_possible_users(file))
         if key not in self._said:
             why = ""

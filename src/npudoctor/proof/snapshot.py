@@ -134,6 +134,7 @@ def probe_socket(host: Host, socket_file: SocketFile) -> Listener:
 def listed_sockets(host: Host, sockets: FoundSockets) -> frozenset[str]:
     """The socket files that /proc/net/unix lists, by whatever path their servers bound them."""
     paths = {path for socket_file in sockets.sockets for path in (socket_file.path, socket_file.original)}
+    # By the last part first: resolving thousands of folders would take long.
     by_name = _paths_by_name(host.sockets.unix_paths()) if paths else {}
     return frozenset(
         path for path in paths if _is_path_listed(host, path, by_name.get(path.rpartition("/")[2], ()))

@@ -122,6 +122,7 @@ def _locate(
     files = snapshot.host.files
     try:
         entry, real = files.lstat(logged_path), files.real(logged_path)
+        # The server makes folders; a link was put there by somebody.
         if entry is not None and entry.is_link:
             return logged_path, None, _("it is a symbolic link"), entry.uid
         if entry is None or real is None:

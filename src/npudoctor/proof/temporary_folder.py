@@ -120,6 +120,7 @@ def _could_make(host: Host, process: Process) -> bool:
     if process.pid == host.processes.self_pid:
         return False
     program = host.processes.program(process.pid)
+    # A program that cannot be read may be a Python.
     if program is None or program.startswith(MAKERS) or process.name.startswith(MAKERS):
         return True
     maps = host.processes.maps(process.pid)

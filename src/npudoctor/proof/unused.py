@@ -31,6 +31,7 @@ class PossibleUsers:
         """Why a file may still be wanted; "" when it cannot be."""
         if file.folder is not None:
             return _("it is in its library's own folder")
+        # Then the processes of its owner are not all that could want it.
         if file.entry.mode & 0o077:
             return _("other users may open it")
         changed = file.entry.ctime_ns / 1e9

@@ -167,6 +167,7 @@ def ask(check: Check, host: Host) -> CheckAnswer:
         why = why_not_applicable(check.needs, host)
         if why is not None:
             raise Skip(why)
+        # Findings before a Skip or an Unknown are kept, as the runner does.
         for answer in check.ask(host):
             answer = validate(check, answer)
             if isinstance(answer, Facts):

@@ -93,6 +93,7 @@ class BundleRedactor(Redactor):
 
     def line(self, text: str) -> str:
         """Redact the next line of a log."""
+        # After our own forms: these replace exact texts, and must not cut a longer secret in two.
         text = self.hide_own_values(super().line(text))
         for form in patterns():  # of vendors
             text, count = form.subn(HIDDEN, text)
@@ -152,6 +153,7 @@ def find_dumped(lines: Sequence[str]) -> Iterator[tuple[int, str, Span]]:
     """Yield every variable of a dump: the number of its line, its name, and the span of its value."""
     run: list[tuple[int, str, Span]] = []
     before = ""  # what stands before each name of the run, however its numbers differ
+    # One line more, so that a run at the end is judged, too.
     for number, line in enumerate([*lines, ""]):
         begun = {_DIGITS.sub("0", line[: match.start()]): match for match in _NAME.finditer(line, 0, _FAR)}
         # The run of lines has ended.
@@ -175,6 +177,7 @@ def find_dumped(lines: Sequence[str]) -> Iterator[tuple[int, str, Span]]:
 def replace_spans(line: str, spans: Iterable[Span], by: str) -> str:
     """The line with `by` in these places, which may overlap."""
     last: Optional[int] = None
+    # From the end, so that earlier places stay where they are.
     for begin, end in sorted(spans, reverse=True):
         if last is None or end <= last:
             line, last = line[:begin] + by + line[end:], begin

@@ -110,6 +110,7 @@ class Context:
         self._api = 12 if "apiVersion" in line[:200] else max(0, self._api - 1)
 
     def _open_state(self, line: str) -> None:
+        # Outside of Kubernetes "data:" is a word like any other; `kind` may follow it.
         if (self._secret or self._api) and (data := _DATA.match(line)):
             self._data, self._left = data["before"].rstrip("\\\"'"), _LONGEST
             return
@@ -249,6 +250,7 @@ class Context:
         )
         bare = value.rstrip(" ,").strip("\\\"'")
         begin += value.find(bare)
+        # Before `kind` is known only what looks random is hidden.
         sure = self._secret or looks_secret(bare, Weight.RANDOM)
         return (
             [(begin, begin + len(bare))]
@@ -258,6 +260,7 @@ class Context:
 
     def _read_headings(self, line: str) -> None:
         """Remembers the columns of a table that hold secrets, if this is its first row."""
+        # No table for people is wider.
         if len(line) > 400:
             return
         for separator in _SEPARATORS:

@@ -30,6 +30,7 @@ def find_encoded(text: str) -> Iterator[Span]:
         name = match[1]
         if text[match.start() - 1 : match.start()] == "%":  # the digits of an escape before it
             name = _LEADING.sub("", name, count=1) if _LEADING.match(name) else name
+        # Judged as it reads, hidden as it stands.
         value = _BYTE.sub(lambda byte: chr(int(byte[1], 16)), match[2])
         if looks_secret(value, weight(name)):
             yield match.span(2)

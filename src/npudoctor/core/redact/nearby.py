@@ -106,6 +106,7 @@ def find_nearby(text: str) -> Iterator[Span]:
 
 def _find_value(text: str, name: str, at: int, name_weight: Weight) -> Optional[Span]:
     plain = bool(_PLAIN_PASSWORD.search(name))
+    # The strongest sign first: what follows a colon is judged less strictly than a word of a sentence.
     for form, ask in (
         (_SIGN, _is_value_after_sign),
         (_CELL, _is_value_after_cell),
@@ -118,6 +119,7 @@ def _find_value(text: str, name: str, at: int, name_weight: Weight) -> Optional[
             span = _value_span(value)
             if ask(text[span[0] : span[1]], name_weight, plain):
                 return span
+    # A blank announces a value only behind the surest names: "token Zx9k".
     if name_weight in (Weight.SECRET, Weight.TOKEN):
         return _find_after_blank(text, at, plain) or _find_after_slash(text, at)
     return None

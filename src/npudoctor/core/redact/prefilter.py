@@ -91,6 +91,7 @@ def may_hold_secret(text: str) -> bool:
 @lru_cache(maxsize=256)
 def _holds_trigger(text: str) -> bool:
     lowered = text.lower()
+    # JSON may write every letter as an escape.
     if "\\u00" in lowered:
         from npudoctor.core.redact.escapes import unescape
 

@@ -9,6 +9,7 @@ from npudoctor.core.redact.prefilter import HIDDEN, may_hold_secret
 
 def redact(text: str) -> str:
     """The text without its secrets: `password=***`, `https://bob:***@host`."""
+    # The patterns are loaded only for what may need them.
     if not may_hold_secret(text):
         return text
     from npudoctor.core.redact.redactor import Redactor
@@ -34,6 +35,7 @@ def redact_value(value: object) -> object:
     if isinstance(value, Mapping):
         return {key: _redact_member(key, part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
+        # Lines of one text, such as evidence: a key may go over several of them.
         if all(isinstance(part, str) for part in value):
             return list(redact_lines(value))
         return [redact_value(part) for part in value]

@@ -125,6 +125,7 @@ def _find(text: str) -> Iterator[Secret]:
     """Every secret, in no order; they may overlap."""
     yield from _find_private_keys(text)
     families = families_of(text)
+    # Each only where a word of its family is in the text: most lines of a log have none.
     finders = (
         (families.names, find_assigned),
         (families.near, find_nearby),
@@ -154,6 +155,7 @@ def _find_shaped(text: str, families: Families) -> Iterator[Secret]:
                     yield match.start(1), match.end(1), kind
     for match in URL.finditer(text) if families.shapes else ():
         place = password_span(match[1], match[2])
+        # Hidden already, by another form or by who wrote the log.
         if place and text[match.start(2) + place[0] : match.start(2) + place[1]] != HIDDEN:
             yield match.start(2) + place[0], match.start(2) + place[1], "url"
 

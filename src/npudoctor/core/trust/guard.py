@@ -183,6 +183,7 @@ def _own_files_text(why: str) -> str:
     from npudoctor.core.messages import _
 
     program = os.path.abspath(sys.argv[0])
+    # The one file needs no installation, only a place that root alone can write to.
     if program.endswith(".pyz") and os.path.isfile(program):
         commands = f"install -m 755 {quote(program)} /usr/local/bin/npudoctor"
     else:

@@ -25,6 +25,7 @@ def why_not_imported(
     further folder is looked into. The interpreter, its standard library and its folders for packages are
     judged when it is started.
     """
+    # Lazily: the first doubt ends the search, which may go through thousands of folders.
     for why in _judge_sources(trust, variables, searched):
         if why:
             return _("not run as root, because other users may have written it: {why}", why=why)

@@ -91,6 +91,7 @@ def read_trusted(path: str, euid: int, limit: int = 4 << 20) -> tuple[Optional[b
             reason = why_not_entry(path, entry.st_uid, entry.st_mode, (0, euid))
             if reason:
                 return None, reason
+            # One byte more tells that there is more.
             content = file.read(limit + 1)
             if len(content) > limit:
                 return None, _("{path} is larger than {most} bytes", path=path, most=limit)
@@ -112,6 +113,7 @@ def _stat_steps(path: str) -> list[tuple[str, os.stat_result]]:
     loop.
     """
     entries = [("/", os.lstat("/"))]
+    # As the kernel walks: each link is replaced by its target.
     todo = path.strip("/").split("/")
     done: list[str] = []
     links = 0

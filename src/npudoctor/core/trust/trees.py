@@ -102,6 +102,7 @@ def _judge_once(
 
     @wraps(judge)
     def answer(trust: RootTrust, path: str) -> Optional[str]:
+        # By the name of the method, too: a folder may be fine as a parent and not as a place for libraries.
         reasons, key = trust.reasons, (judge.__name__, path)
         if key not in reasons:
             try:
@@ -184,6 +185,7 @@ class RootTrust:
         why = self.why_not_folder(folder)
         if why:
             return why
+        # Entries are judged by their real paths, as mount points are given so.
         here = self._files.real(folder) or folder
         plain = not self._mounted_by_users() and not self._blind
         for name, uid, mode in self._files.owners(folder):
@@ -234,6 +236,7 @@ class RootTrust:
         real = self._files.real(folder)
         for name, uid, mode in [] if why or real is None else self._files.owners(folder):
             path = f"{folder.rstrip('/')}/{name}"
+            # Only a name that `import` can spell leads into a folder.
             target = self._folder_of(path) if not stat.S_ISREG(mode) and name.isidentifier() else None
             if target is not None:
                 why = why or (None if target == real else self.why_not_tree(path))

@@ -33,6 +33,7 @@ def required_interfaces(files: Files, install: Install) -> dict[str, str]:
                 for name, value in settings(text or "").items()
                 if (match := _REQUIRED.match(name))
             }
+            # The first part that requires anything speaks for all: they are of one release.
             if required:
                 return required
     return {}

@@ -46,6 +46,7 @@ def pair_finding(
         text.format(rows=", ".join(dict.fromkeys(map(_row, judgement.rows))), **words),
         severity=severity,
         evidence=tuple(dict.fromkeys(f"{_row(row)}: {row.source}, {row.as_of}" for row in judgement.rows)),
+        # What the table does not know yet is nothing to correct.
         action=Action.NONE
         if judgement.answer in (Compatibility.NEWER, Compatibility.BESIDE)
         else Action.CONFIG,

@@ -19,6 +19,7 @@ def product_version(host: Host, install: Install) -> Optional[str]:
     """The product version of an installation: its own, or, where it only states its component version, by our
     table. None where the table does not know it.
     """
+    # Without a component there is nothing to look up by.
     if install.version or not install.component:
         return install.version
     from npudoctor.knowledge.frameworks import product_of  # the tables, for few releases

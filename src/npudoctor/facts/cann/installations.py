@@ -125,6 +125,7 @@ def install_at(files: Files, path: str, named_by: str = "") -> Optional[Install]
     if real is None:
         return None
     record = cann_info.record(files, (path, real))
+    # The parts have the component's number; the install record has the product's.
     component, product = cann_info.versions(files, path)
     return Install(
         path,

@@ -170,6 +170,7 @@ def _parse_nvml(text: str) -> Iterator[Gpu]:
             used, total = (gpu["used"] or 0) // MIB, (gpu["total"] or 0) // MIB
             name, uuid = gpu["name"] or "", gpu["uuid"] or ""
             whole, trouble = bool(gpu.get("whole", True)), gpu.get("trouble") or ""
+            # None: the driver does not tell it; 0 is an answer.
             if gpu["total"] == 0 and not trouble:
                 trouble = NOTHING
             mig = bool(gpu["mig"])

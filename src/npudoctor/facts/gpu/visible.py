@@ -65,5 +65,6 @@ def _parse_index(text: str, count: int) -> Optional[int]:
     if match is None or len(match[1]) > DIGITS:
         return None
     number = int(match[1])
+    # -0 is 0 to strtol.
     negative = "-" in match[0] and number > 0
     return None if negative or number >= count else number

@@ -45,8 +45,10 @@ def why_idle(row: Row, valid: Mapping[str, str], variables: Mapping[str, str], c
         return _("it is read only if {name} is also set", name=row["needs"])
     if variables.get(row.get("beaten_by", "")):
         return _("{name} takes precedence", name=row["beaten_by"])
+    # The switch is 1 by default: the list is off.
     if name == "HCCL_WHITELIST_FILE" and valid.get("HCCL_WHITELIST_DISABLE", "1") != "0":
         return _("the whitelist is off")
+    # HCCL_DETERMINISTIC beats AIV (documents of HCCL).
     deterministic = valid.get("HCCL_DETERMINISTIC", "false").lower() != "false"
     if name == "HCCL_OP_EXPANSION_MODE" and valid[name] == "AIV" and deterministic:
         return _("{name} takes precedence", name="HCCL_DETERMINISTIC")

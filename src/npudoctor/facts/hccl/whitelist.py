@@ -36,6 +36,7 @@ def _why_unusable(host: Host, path: str) -> str:
     """Why a file is no whitelist; "" where it is one, or where it cannot be determined from here."""
     if not path:
         return _("HCCL_WHITELIST_FILE is not set")
+    # Relative to the working directory of each process, which may differ.
     if not path.startswith("/"):
         return ""
     from npudoctor.core.parsing import json_of

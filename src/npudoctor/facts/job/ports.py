@@ -107,6 +107,7 @@ def find_named_ports(host: Host) -> Iterator[NamedPorts]:
     hccl_ports: list[NamedPorts] = []
     if base is not None:
         hccl_ports.append(_parse_value(BASE, base, lambda text: (parse_base(text),)))
+    # Blanks alone are as good as unset.
     if ports.strip(" "):
         hccl_ports.append(_parse_value(RANGE, ports, parse_spans))
         if " " in ports and isinstance(hccl_ports[-1], PortClaim):

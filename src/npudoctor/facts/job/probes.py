@@ -225,12 +225,14 @@ def _private_folder(host: Host, token: str) -> Iterator[str]:
     except OSError as error:
         raise CannotTell(_("cannot create a temporary folder: {why}", why=strerror(error.errno))) from error
 
+    # Nothing is read of older processes: one stuck in the kernel may hold whoever reads its variables.
     since = now()
 
     def clean() -> None:
         kill_marked(f"{MARKED}={token}", since)
         shutil.rmtree(private, ignore_errors=True)
 
+    # Runs when the whole run is broken off, which skips `finally` in threads.
     host.commands.at_close.append(clean)
     try:
         yield private

@@ -68,6 +68,7 @@ def parse_chain(links: object) -> tuple[Raised, ...]:
 
 
 def _parse_link(words: Mapping[str, Any]) -> Raised:
+    # The job's own code could have written the file: nothing is taken for granted.
     def text(key: str) -> Optional[str]:
         return words[key] if isinstance(words.get(key), str) and words[key] else None
 

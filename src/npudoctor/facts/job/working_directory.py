@@ -95,6 +95,7 @@ def absolute_search_paths(host: Host) -> dict[str, str]:
     for name, separators in (("PYTHONPATH", ":"), ("LD_LIBRARY_PATH", ":;")):
         value = host.variables.get(name, "")
         entries = split_path(value, separators)
+        # $ORIGIN and the like are the loader's to expand.
         if any(entry[:1] not in ("/", "$") for entry in entries):
             changed[name] = ":".join(
                 entry if entry[:1] in ("/", "$") else posixpath.join(here, entry) if entry else here

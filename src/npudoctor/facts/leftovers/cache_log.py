@@ -223,6 +223,7 @@ def read_excerpt(file: BinaryIO, size: int, most: int = LOG_LIMIT) -> bytes:
         telling = find_telling_lines(whole)[: LINES_LIMIT - line_count]
         line_count += len(telling)
         parts += telling
+    # One line before the tail may have been read already; repeated lines do no harm.
     if size > HEAD:
         # One byte earlier: where that is a line feed, the line behind it is whole.
         file.seek(max(HEAD, size - TAIL) - 1)

@@ -88,6 +88,7 @@ def find_occupants(claim: PortClaim, bound: Iterable[TcpSocket], holders: PortHo
 
     HCCL binds the address of a network card, which a connection within the machine leaves free.
     """
+    # A machine may have tens of thousands of sockets.
     claimed = mask(claim.spans)
     here = [socket for socket in bound if claimed[socket.port]]
     listened = {socket.port for socket in here if socket.listening}

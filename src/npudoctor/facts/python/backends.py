@@ -58,6 +58,7 @@ def _search_backends(host: Host) -> Iterator[Backend]:
         names = [name for name in modules_of(host).names(site) if name.endswith("-info")]
         files = [f"{name}/entry_points.txt" for name in sorted(names)]
         for name, size in zip(files, host.files.sizes(site, files) if files else ()):
+            # Without the version: of two copies Python takes the first on the search path.
             distribution = name.partition("-")[0].lower()
             if size > 0 and distribution not in distributions:
                 distributions.add(distribution)  # the first copy counts
@@ -104,6 +105,7 @@ def find_missing_part(host: Host, backend: Backend) -> Optional[str]:
         )
     offered = bindings(modules.text(module.file)) if module.file.endswith(".py") else None
     first = backend.function.partition(".")[0]
+    # An archive cannot be read so, and a module may make its names at run time.
     if module.archived or offered is None or not first or first in offered:
         return None
     return f"{backend.module}:{backend.function}"

@@ -189,6 +189,7 @@ class _RequirementWalk:
         any_version = not alike or self._overruled(user, requirement.name)
         specifier = SpecifierSet() if any_version else requirement.specifier
         failure = self._failing(user, distribution) if distribution is not None and alike else None
+        # What is unstated has its own reason.
         if failure is not None and not reason:
             reason, lenient = failure.reason, lenient or failure.lenient
         self.needs.append(Requirement(user, requirement.name, specifier, distribution, way, lenient, reason))

@@ -142,6 +142,7 @@ def _works_without(host: Host, user: Distribution, name: str) -> bool:
     release = normal(user.name), user.version
     if rows.lenient(host.knowledge, *release, name) is not None:
         return True
+    # What was seen to work is recorded only for frameworks.
     if normal(user.name) not in FRAMEWORKS:
         return False
     copy = host.interpreter.installed(name)

@@ -91,6 +91,7 @@ def top_level_modules(listed: Sequence[InstalledFile]) -> list[str]:
         first, slash, rest = path.partition("/")
         if not slash:
             name = first.partition(".")[0]
+        # Else a namespace package: its parts are the packages.
         elif f"{first}/__init__.py" in paths:
             name = first
         else:

@@ -158,6 +158,7 @@ def _byte_code(host: Host, path: str) -> Optional[str]:
     folder, _slash, file = path.rpartition("/")
     tag = "".join((host.interpreter.layout().version or "").split(".")[:2])
     pattern = re.compile(rf"{re.escape(file[: -len('.py')])}\.cpython-{tag}(\.opt-\d)?\.pyc")
+    # With several optimisation levels it depends on flags which one is read.
     names = [name for name in host.files.names(f"{folder}/__pycache__") if pattern.fullmatch(name)]
     return f"{folder}/__pycache__/{names[0]}" if len(names) == 1 else None
 

@@ -41,6 +41,7 @@ def needs_root(host: Host) -> bool:
 
 def has_pip(host: Host) -> bool:
     """Return whether the interpreter has pip; presumed where nothing of a Python's own files can be seen."""
+    # Where nothing of the standard library is seen, pip may be where we do not see it, too.
     whole = _is_virtual(host) or _library(host) is not None
     return not whole or host.interpreter.version_of("pip") is not None
 
@@ -99,6 +100,7 @@ def installer(host: Host, inputs: Sequence[str]) -> Optional[int]:
     pip = [
         distribution.folder.rpartition("/")[0] for distribution in host.interpreter.distributions("pip")[:1]
     ]
+    # Files of pip would get the wrong owner.
     if entry is None or not pip or entry.uid not in (0, host.identity.euid):
         return None
     if host.identity.is_root and not _is_safe_for_root(host, (site or "", pip[0], *inputs)):

@@ -55,6 +55,7 @@ def find_replaced(host: Host, loader: Loader) -> list[ReplacedLibrary]:
     ]
     replaced = []
     for loaded, variable in (*preloaded, *led):
+        # A copy under another name still answers to its soname.
         for name in dict.fromkeys((loaded.library.soname, loaded.name.rpartition("/")[2])):
             own = loader.otherwise(name) if name else None
             if name and own and host.files.real(own) != loaded.library.path:
@@ -72,6 +73,7 @@ def find_missing_symbols(
         # Of a stub without any version the loader takes what it has by name.
         if not replaced.name.startswith(_VERSIONED) or not replaced.loaded.library.defines:
             lack = _find_missing_version(loader, replaced)
+            # Only where all versions are there single symbols are compared.
             if lack is None:
                 candidates.append(replaced)
             else:
@@ -144,6 +146,7 @@ def _find_unresolved(host: Host, loader: Loader, replacement: ReplacedLibrary) -
     """A symbol that a user of the library asks for and no library has; None where some library does not show
     its symbols, or is not found.
     """
+    # The missing library may have the symbol.
     if loader.missing:
         return None
     names = (replacement.loaded.name, replacement.loaded.library.soname)

@@ -82,6 +82,7 @@ class SpoiledFiles:
         near = [path for path in paths if path.count("/") <= depth][:UNCHECKED] if self._cached else []
         codes = [self._code.path_of(path) for path in near[:: len(near) // SAMPLE + 1]]
         heads = self._files.parts(self._site, codes, [0] * len(codes), HEADER) if codes else ()
+        # Unchecked byte code (PEP 552) is run without a look at its source.
         if self._unchecked or any(is_unchecked(head) for head in heads if head):
             for path in paths[:UNCHECKED]:
                 self._note_stale(path)

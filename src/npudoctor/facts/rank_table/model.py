@@ -106,6 +106,7 @@ class RankTableReader:
             "server_count", self.number(document, "server_count", "", needed=False), len(listed)
         )
         super_pods: tuple[SuperPod, ...] = ()
+        # HCCL reads the list only in a table of that version.
         if version == SUPER_POD and "super_pod_list" in document:
             super_pods = tuple(
                 self._super_pod(*place_and_pod)

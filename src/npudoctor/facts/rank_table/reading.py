@@ -70,6 +70,7 @@ def wait_for_table(host: Host, path: str) -> RankTableFile:
 
 def read_table(host: Host, path: str) -> RankTableFile:
     """The file as it is now, read without any cache."""
+    # Not host.files: that remembers what it has read.
     files = Files(host.disk)
     try:
         entry = files.stat(path)
@@ -82,6 +83,7 @@ def read_table(host: Host, path: str) -> RankTableFile:
         if isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.EACCES, errno.EPERM):
             return RankTableFile({}, UNREADABLE, strerror(error.__cause__.errno))
         raise
+    # Removed since it was looked at.
     if content is None:
         return RankTableFile({}, MISSING)
     if len(content) > LIMIT:

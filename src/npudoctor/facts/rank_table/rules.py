@@ -93,6 +93,7 @@ def _judge_counts(table: RankTable) -> Iterator[RankTableFault]:
                     real=count.real,
                 ),
             )
+    # In the laboratory template HCCL refuses other counts; elsewhere they are only unusual.
     sizes = [len(server.devices) for server in table.servers if server.devices]
     if any(size not in PER_SERVER for size in sizes) or len(set(sizes)) > 1:
         severity = Severity.ERROR if table.template == LAB else Severity.INFO
@@ -144,6 +145,7 @@ def _judge_ranks(table: RankTable) -> Iterator[RankTableFault]:
         text = _("rank_id {ranks} is missing: {count} ranks must be 0 to {last}")
         text = text.format(ranks=list_values(gaps), count=len(ranks), last=len(ranks) - 1)
         yield RankTableFault("rank-ids", text)
+    # Whether ranks are consecutive means nothing then.
     if twice or gaps:
         return
     for server in table.servers:
@@ -225,6 +227,7 @@ def _judge_super_pods(table: RankTable) -> Iterator[RankTableFault]:
     for device in table.devices:
         if device.super_id is None:
             yield RankTableFault("super-pods", _("{place}.super_device_id is missing", place=device.where))
+    # Both lists must name the same servers, each once.
     members = [server for pod in table.super_pods for server in pod.servers]
     listed_ids = {server.id for server in table.servers}
     for text, names in (
@@ -256,6 +259,7 @@ def _judge_inside_pods(table: RankTable) -> Iterator[RankTableFault]:
                     pod=pod.id,
                 ),
             )
+        # Ranks follow the order of server_list: a pod that is split has split ranks.
         places = sorted(order[server.id] for server in inside)
         if places and places[-1] - places[0] >= len(places):
             yield RankTableFault(

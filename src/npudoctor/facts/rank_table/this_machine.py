@@ -41,6 +41,7 @@ class LocalRankTable:
 
     def faults(self) -> Iterator[RankTableFault]:
         """Yield all in which they disagree."""
+        # Even where this machine is not in the table: variables and table are compared by number.
         yield from self._judge_variables()
         if self.server is None:
             yield from self._judge_absence()
@@ -74,6 +75,7 @@ class LocalRankTable:
             for server in servers:
                 if own & {device.ip for device in server.devices}:
                     return server
+        # The table of a job on one machine needs no address.
         if len(servers) == 1:
             return servers[0]
         addresses = self._host.sockets.own_addresses()

@@ -156,12 +156,14 @@ def compare(one_side: Snapshot, other_side: Snapshot) -> SnapshotComparison:
                 alike += 1
             else:
                 own.append((section, fact))
+    # Gaps of which the other side has no fact either were not met above.
     uncompared += list(_still_unread(first, second, uncompared))
     return SnapshotComparison(tuple(differences), _fold_uncompared(uncompared), tuple(own), alike)
 
 
 def _compared_sections(first: _SnapshotSide, second: _SnapshotSide) -> Iterator[str]:
     left_out = _OF_THE_MOMENT | _MAPPED
+    # Of a report the facts of these checks are all there is.
     if first.whole and second.whole:
         left_out |= _IN_SECTIONS
     for section in dict.fromkeys((*first.sections, *second.sections)):
@@ -268,6 +270,7 @@ def _entries(value: Value) -> Optional[list[str]]:
 
 def compare_section(section: FactSection, snapshot: Snapshot) -> SnapshotComparison:
     """Compare one section of this machine, first, with the same section of a snapshot, second."""
+    # This machine's section becomes a snapshot of its own, so that one comparison serves both.
     here_unread = [
         Unread(section.name, fact.name, fact.unread, fact.advisory) for fact in section.facts if fact.unread
     ]

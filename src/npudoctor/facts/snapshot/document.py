@@ -188,6 +188,7 @@ def _rows(document: Mapping[str, Any]) -> tuple[dict[str, Mapping[str, Any]], li
     for row in (rows if isinstance(rows, list) else [])[:MOST_SECTIONS]:
         if isinstance(row, dict) and isinstance(row.get("check"), str):
             checks[row["check"]] = _table(row, "facts")
+            # A check that could not look: its facts may be incomplete.
             if row.get("status") not in LOOKED:
                 entry = {
                     **row,

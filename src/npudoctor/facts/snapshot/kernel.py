@@ -74,6 +74,7 @@ def cgroup(host: Host) -> Iterator[Fact]:
 
     def processors() -> Value:
         for folder, version_2 in group_folders(host, "cpuset"):
+            # The effective set: what the groups above allow, too.
             name = "cpuset.cpus.effective" if version_2 else "cpuset.effective_cpus"
             text = _first_line(host, f"{folder}/{name}")
             if text:

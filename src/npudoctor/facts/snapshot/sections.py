@@ -77,6 +77,7 @@ def _cann(host: Host) -> Iterator[Fact]:
 
 
 def _driver(host: Host) -> Iterator[Fact]:
+    # Imported late, as in the other sections: a diff of two files reads none of them.
     from npudoctor.facts.gpu.cuda import module_version, runtimes
     from npudoctor.host.devices.driver import package
 
@@ -131,6 +132,7 @@ def _hccn(host: Host) -> Iterator[Fact]:
     program = host.hccn.program()
     if program is None:
         raise CannotTell(_("hccn_tool was not found"), advisory=True)
+    # hccn_tool itself refuses others.
     if not host.identity.is_root:
         raise CannotTell(_("only root may run hccn_tool"), advisory=True)
     if not host.commands.may_run(program):

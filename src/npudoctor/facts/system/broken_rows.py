@@ -28,5 +28,6 @@ def broken_rows(host: Host, check: str, table: str) -> Iterator[Finding]:
             ),
             evidence=tuple(f"{entry.path}: {entry.reason}" for entry in broken),
             action=Action.CONFIG,
+            # A broken file spoils the rows of several checks: the first of them speaks.
             echo_of=tuple(f"{other}.site-table" for other in USERS[: USERS.index(check)]),
         )

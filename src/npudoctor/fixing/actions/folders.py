@@ -63,6 +63,7 @@ def _expect_known(step: RemoveFiles, entries: Mapping[str, Entry], *, sockets: b
     """Raise ActionRefused unless every entry of the folder was looked at before and is unchanged. Called
     before anything is removed.
     """
+    # A file that is gone is no obstacle; one that is new is.
     marks = {mark.name: mark for mark in step.files}
     if not marks.keys() >= entries.keys():
         raise ActionRefused(_("{path} contains files that were not there before", path=step.directory))

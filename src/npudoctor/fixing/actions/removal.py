@@ -38,11 +38,13 @@ def remove_shared_memory(step: RemoveSharedMemory, host: Host, at: Observer) -> 
     now = host.sysvipc.look(step.shmid)
     if now is None:
         raise AlreadyGone
+    # Two ways to the kernel that must agree: shmctl, which takes an id, and the table.
     if not listed or not listed[0].same_as(now):
         raise ActionRefused(_("shmctl and /proc/sysvipc/shm disagree about segment {id}", id=step.shmid))
     expected = (step.key, step.cpid, step.ctime, step.owner, step.owner, step.size)
     if expected != (now.key, now.cpid, now.ctime, now.cuid, now.uid, now.size) or now.destroyed:
         raise ActionRefused(_("segment {id} is not the one that was checked", id=step.shmid))
+    # nattch counts every namespace: it is authoritative.
     if now.nattch:
         raise ActionRefused(_("segment {id} has been attached since", id=step.shmid))
     with watch_change(at, f"remove segment {step.shmid}"):

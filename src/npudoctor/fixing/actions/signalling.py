@@ -175,6 +175,7 @@ def _is_same(held: HeldProcess, owner: int, fresh: Host) -> bool:
 def _await_ends(processes: Sequence[HeldProcess], seconds: float, host: Host) -> list[HeldProcess]:
     """Wait for the ends of processes; return those that still run after these seconds."""
     descriptors = [process.descriptor for process in processes if process.descriptor is not None]
+    # poll() on pidfds wakes at the very end of a process.
     if len(descriptors) == len(processes):
         over = wait_for_ends(descriptors, seconds)
         return [process for process in processes if process.descriptor not in over]

@@ -109,6 +109,7 @@ def decode(data: Mapping[str, Any]) -> KnownStep:
         for name, value in data.items()
         if name != "kind"
     }
+    # asdict() has made plain dicts of the marks.
     for name in ("files", "inputs", "undo_inputs"):
         if name in fields:
             fields[name] = tuple(FileMark(**mark) for mark in fields[name])

@@ -194,6 +194,7 @@ def try_ranks() -> None:
             facts["started"] = len(ranks)
             if len(ranks) < RANKS:
                 release()
+    # Else the reader would never see the end.
     os.close(answers_write)
     if len(ranks) < RANKS:
         return
@@ -210,6 +211,7 @@ def try_ranks() -> None:
         refused = {report.get("refused") for report in reports}
         usage = count_usage() if refused != {None} else {}
         release()
+        # Killed for memory, say, before they could answer.
         if len(reports) < RANKS:
             raise RuntimeError(f"{RANKS - len(reports)} of {RANKS} processes ended early")
     with attempt("setsid"):

@@ -24,7 +24,6 @@ FILTER = 26  # SO_ATTACH_FILTER
 LEAST_TTL, LEAST_HOPS = 21, 73  # IP_MINTTL, IPV6_MINHOPCOUNT
 # Packets begin with the most, which nobody gives them by himself, and lose one at each router.
 MOST, FEW_ROUTERS = 255, 250
-# The name of the interface, as SO_BINDTODEVICE takes it.
 LOOPBACK = b"lo\0"
 WORD = b"npudoctor"
 CONNECTIONS = 8  # at once: two ranks of torch and their agent were seen to have seven
@@ -34,18 +33,14 @@ FAR = 2.5  # seconds for one to another: a lost SYN is sent again after one
 
 
 def filter_program(port: int) -> bytes:
-    """The program of a socket filter (classic BPF): only what comes from this port; for port 0 nothing at
-    all.
-    """
+    """The program of a socket filter (classic BPF): only what comes from this port; for 0 nothing."""
     # Load the half-word at 0, the source port of the TCP header; compare; accept all or nothing.
     lines = ((0x28, 0, 0, 0), (0x15, 0, 1, port), (0x06, 0, 0, 0xFFFFFFFF), (0x06, 0, 0, 0))
     return b"".join(struct.pack("=HBBI", *line) for line in lines)
 
 
 def accept_only_from(listener: Any, port: int) -> bool:
-    """Let only our own client reach the listener: a rank elsewhere that already looks for its master must not
-    find us. Return whether the kernel has such a filter.
-    """
+    """Let no rank elsewhere, only our own client, reach the listener; False where no filter is granted."""
     import socket
 
     code = array.array("B", filter_program(port))
@@ -74,6 +69,7 @@ def guard(listener: Any, near: bool) -> bool:
             return True
     with contextlib.suppress(OSError):
         listener.setsockopt(socket.IPPROTO_IP, LEAST_TTL, FEW_ROUTERS)
+        # An IPv6 socket that also takes IPv4 needs both limits.
         if listener.family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, LEAST_HOPS, FEW_ROUTERS)
         return True
@@ -96,9 +92,7 @@ def let_in(listener: Any, client: Any) -> int:
 
 
 def close_by_reset(sock: Any) -> Any:
-    """Have a socket closed by a reset, also when we are killed: nothing stays in TIME_WAIT. Returns the
-    socket.
-    """
+    """Have a socket closed by a reset, also when we are killed: nothing stays in TIME_WAIT."""
     import socket
 
     # l_onoff 1, l_linger 0: close() sends RST (socket(7)).
@@ -107,10 +101,8 @@ def close_by_reset(sock: Any) -> Any:
 
 
 def open_listener(addresses: List[Tuple[int, Any]], near: bool = False) -> Any:
-    """A listener on the first of these addresses that can be bound, as TCPStore tries them; nobody reaches
-    it.
-
-    With SO_REUSEADDR: a port in TIME_WAIT, or only bound, does not refuse it.
+    """A listener on the first of these addresses that can be bound; nobody reaches it. With SO_REUSEADDR, as
+    TCPStore: a port in TIME_WAIT, or only bound, does not refuse it.
     """
     import socket
 
@@ -140,7 +132,7 @@ def open_listener(addresses: List[Tuple[int, Any]], near: bool = False) -> Any:
     raise telling[-1]
 
 
-def open_listener_patiently(addresses: List[Tuple[int, Any]], near: bool = False) -> Any:
+def retry_listener(addresses: List[Tuple[int, Any]], near: bool = False) -> Any:
     """The same, tried three times: a process that is about to end may hold a port for a moment longer."""
     for pause in (0.02, 0.06):
         try:
@@ -248,9 +240,7 @@ def try_meeting(point: Dict[str, Any], addresses: List[Tuple[int, Any]], own: Li
         listener = None
         with attempt("bind", label=label, port=port, place=place, alone=alone) as facts:
             try:
-                listener = open_listener_patiently(
-                    by_place if point["bind"] == "place" else any_addresses(port), near
-                )
+                listener = retry_listener(by_place if point["bind"] == "place" else any_addresses(port), near)
             except OSError:
                 if point["bind"] == "either":
                     with contextlib.suppress(OSError):
@@ -294,9 +284,7 @@ def try_own_name(port: int, own: List[Tuple[int, Any]]) -> None:
 
 
 def try_detour(point: Dict[str, Any], addresses: List[Tuple[int, Any]]) -> None:
-    """Connect to addresses that clients try before those of this machine; only a silent one costs
-    them time.
-    """
+    """Connect to addresses that clients try before this machine's; only a silent one costs them time."""
     label, place = point["label"], point["place"]
     with attempt("detour", label=label, place=place, address=addresses[0][1][0]):
         try:
@@ -332,9 +320,7 @@ def try_call(
 
 
 def knock(addresses: List[Tuple[int, Any]], port: int, seconds: float, listener: Any = None) -> None:
-    """Connect to the first of these addresses that answers: by accepting, or by a refusal, which took the
-    same way back.
-
+    """Connect to the first of these addresses that answers, be it by a refusal: that came back the same way.
     `listener`: ours, which lets the connection in, should it lead there.
     """
     import socket
@@ -351,7 +337,6 @@ def knock(addresses: List[Tuple[int, Any]], port: int, seconds: float, listener:
                 return
         except OSError as error:
             refusal = error
-            # The machine answers: the way is open, and no other address need be tried.
             if error.errno in (errno.ECONNREFUSED, errno.ECONNRESET):
                 break
     if refusal is not None:
@@ -368,7 +353,7 @@ def try_hccl(question: Dict[str, Any]) -> None:
     with one_at_a_time("rendezvous") as alone, attempt("hccl", address=address, alone=alone) as facts:
         for port in question["ports"]:
             try:
-                listeners.append(open_listener_patiently([(family, (address, port))]))
+                listeners.append(retry_listener([(family, (address, port))]))
             except OSError as error:
                 refused[str(port)], facts["why"] = error.errno, error.strerror
         for listener in listeners:
