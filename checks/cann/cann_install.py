@@ -23,7 +23,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.core.cann_version import at_least, train
+from npudoctor.core.cann_version import is_at_least, train
 from npudoctor.facts.cann import python_packages as cann_python
 from npudoctor.facts.cann import set_env as cann_env
 from npudoctor.facts.cann import tree as cann_tree
@@ -220,17 +220,17 @@ def _weight(place: str, links: list[str], named: set[str], active: Optional[Inst
 def _kernels(host: Host, active: Install) -> Iterator[Finding]:
     version = cann_tree.kernels_version(host.files, active)
     if version is None:
-        if at_least(active.version, "8.0") and active.kind != "nnrt" and npu_expected(host):
+        if is_at_least(active.version, "8.0") and active.kind != "nnrt" and npu_expected(host):
             text = _("no kernels package is installed for the CANN at {install}")
-            if at_least(active.version, "8.5"):
+            if is_at_least(active.version, "8.5"):
                 text = _("no ops package was found for the CANN at {install}")
             later = _("MindSpore does not start without it; the effect on torch_npu is unknown")
-            if at_least(active.version, "8.5"):
+            if is_at_least(active.version, "8.5"):
                 later = _("the package locations of this release are known from documentation only")
             yield Finding(
                 "cann-install.kernels-missing",
                 text.format(install=active.label),
-                severity=INFO if at_least(active.version, "8.5") else WARNING,
+                severity=INFO if is_at_least(active.version, "8.5") else WARNING,
                 evidence=(later,),
                 action=Action.CONFIG,
             )
@@ -297,7 +297,7 @@ def _other_kernels(install: Install, version: str) -> Finding:
             install=install.label,
         ),
         evidence=(f"{install.path}/opp_kernel/version.info: Version={version}",)
-        if not at_least(install.version, "8.5")
+        if not is_at_least(install.version, "8.5")
         else (),
         action=Action.CONFIG,
         # What it asks for was read in a part of another release.

@@ -20,7 +20,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.core.cann_version import at_least
+from npudoctor.core.cann_version import is_at_least
 from npudoctor.facts.cann.installations import Install, installs_of
 from npudoctor.facts.cann.python_needs import CannRequirement, requirements_of_cann
 from npudoctor.facts.cann.python_packages import find_metadata, own_site
@@ -157,7 +157,7 @@ def _numpy(host: Host, active: Install, version: Optional[str]) -> Optional[Find
     from packaging.version import InvalidVersion, Version
 
     rows = host.knowledge.rows("cann_packages", "numpy")
-    row = next((row for row in rows if at_least(active.version, row["below"]) is False), None)
+    row = next((row for row in rows if is_at_least(active.version, row["below"]) is False), None)
     if row is None or version is None:
         return None
     try:

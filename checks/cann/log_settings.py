@@ -19,7 +19,7 @@ from npudoctor import (
     change_variable,
     check,
 )
-from npudoctor.core.cann_version import at_least
+from npudoctor.core.cann_version import is_at_least
 from npudoctor.facts.cann.installations import installs_of
 from npudoctor.facts.job.input_cleanup import clean_up
 from npudoctor.host import CannotTell
@@ -189,7 +189,7 @@ def _since_9_2(host: Host) -> bool:
         installs = installs_of(host)
     except CannotTell:
         return False
-    return bool(installs) and at_least(installs[0].version, "9.2") is True
+    return bool(installs) and is_at_least(installs[0].version, "9.2") is True
 
 
 def _finding(code: str, text: str, name: str, value: str, better: str, **words: str) -> Finding:

@@ -15,8 +15,8 @@ from npudoctor.core.ports import (
     runs,
     spell,
     stretch,
+    subtract,
     width,
-    without,
 )
 from npudoctor.facts.job.ports import BASE, DEFAULTS, RANGE, PortClaim
 from npudoctor.host import CannotTell
@@ -33,7 +33,7 @@ def reserve(host: Host, outgoing: Span, reserved: Sequence[Span], more: Sequence
     """No line where it would take most of the ports away from outgoing connections."""
     if 2 * width(more) > width([outgoing]):
         return None
-    now, then = (spell(without(spans, ())) for spans in (reserved, [*reserved, *more]))
+    now, then = (spell(subtract(spans, ())) for spans in (reserved, [*reserved, *more]))
     step = SetKernel(RESERVED, then, now)
     if host.system.container():  # its network may be the host's, and no boot reads its files
         title = _("Reserve the ports until the container ends, or on its host")
@@ -71,7 +71,7 @@ def way_out(host: Host, claim: PortClaim, bound: Sequence[TcpSocket], first: int
         outgoing, reserved = kernel_ports(host)
     except CannotTell:
         outgoing, reserved = None, ()
-    avoid = [*without([outgoing], reserved)] if outgoing else []
+    avoid = [*subtract([outgoing], reserved)] if outgoing else []
     avoid += [*claim.spans, *((port, port) for port in DEFAULTS)]
     taken = runs(socket.port for socket in bound)
     if not claim.hccl:

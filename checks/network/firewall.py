@@ -7,7 +7,7 @@ from typing import Optional, Union
 
 from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Severity, Skip, Unknown, _, check, ngettext
 from npudoctor.checks.network._firewall_fixes import Side, way_in, zone_of
-from npudoctor.core.ports import Span, overlap, runs, spell, without
+from npudoctor.core.ports import Span, overlap, runs, spell, subtract
 from npudoctor.facts.job.expected_accelerator import may_be_for_other_machines
 from npudoctor.facts.job.nodes import is_here, is_rank_zero, node_count
 from npudoctor.facts.job.ports import PortClaim, find_named_ports
@@ -260,7 +260,7 @@ def _judge_claim(host: Host, claim: PortClaim, answers: Answers) -> Iterator[Fin
             label=claim.label,
             place=abbreviate(places, 3),
         ),
-        severity=_weight(host, claim, answers, whole=without(claim.spans, ports) == ()),
+        severity=_weight(host, claim, answers, whole=subtract(claim.spans, ports) == ()),
         evidence=places[:8],
         action=Action.CONFIG,
         fix=way_in(

@@ -190,7 +190,7 @@ def _together(
     valid: Mapping[str, str], rows: Mapping[str, Row], variables: Mapping[str, str], chip: str
 ) -> Iterator[Finding]:
     """What valid values do to each other."""
-    from npudoctor.facts.hccl.combinations import is_refused_pair, limits_out_of_order
+    from npudoctor.facts.hccl.combinations import find_limits_out_of_order, is_refused_pair
 
     pcie, roce = (valid.get(name) for name in INTRA)
     if all(name in valid or name not in rows for name in INTRA) and is_refused_pair(pcie, roce):
@@ -199,7 +199,7 @@ def _together(
     ranks = {name: variables[name] for name in TABLE if variables.get(name)}
     if chief and ranks:
         yield _conflict(chief, ranks)
-    for shorter, longer, lost in limits_out_of_order(valid, (CONNECT, EXECUTE, EVENT)):
+    for shorter, longer, lost in find_limits_out_of_order(valid, (CONNECT, EXECUTE, EVENT)):
         yield _order(shorter, longer, valid, WARNING if lost else INFO)
     for name, value in valid.items():
         yield from _effects(rows[name], value, valid, variables, chip)

@@ -25,7 +25,7 @@ from npudoctor import (
     ngettext,
 )
 from npudoctor.checks.network._hccl_ports_fixes import OUTGOING, RESERVED, kernel_ports, reserve, way_out
-from npudoctor.core.ports import Span, mask, overlap, runs, spell, without
+from npudoctor.core.ports import Span, mask, overlap, runs, spell, subtract
 from npudoctor.facts.job.expected_accelerator import gpu_here, npu_here
 from npudoctor.facts.job.ports import (
     DEFAULTS,
@@ -213,7 +213,7 @@ def _facts(host: Host, claim: PortClaim, occupied: PortOccupants, holders: PortH
         states[claim.spans[0]] = {"state": "crowded", "ports": claim.count, "not_free": len(taken)}
     else:
         states.update({(port, port): _describe_holders(*told, holders) for port, told in taken.items()})
-        states.update({span: {"state": "free"} for span in without(claim.spans, states)})
+        states.update({span: {"state": "free"} for span in subtract(claim.spans, states)})
     facts: dict[str, object] = {f"tcp/{spell([span])}": states[span] for span in sorted(states)}
     if claim.hccl:
         npu = host.variables.get("HCCL_NPU_SOCKET_PORT_RANGE", "").replace(" ", "") or NPU_PORT
@@ -290,7 +290,7 @@ def _report_defaults(sockets: Sequence[TcpSocket], holders: PortHolders) -> Find
 def _ephemeral(host: Host, claim: PortClaim) -> Optional[Finding]:
     """Ports that the kernel may give to any outgoing connection before the job comes."""
     outgoing, reserved = kernel_ports(host)
-    open_to_all = without(overlap(claim.spans, [outgoing]), reserved) if outgoing else ()
+    open_to_all = subtract(overlap(claim.spans, [outgoing]), reserved) if outgoing else ()
     if not outgoing or not open_to_all:
         return None
     message = _(

@@ -46,9 +46,9 @@ from npudoctor.facts.python.installed_modules import (
     is_not_built,
     is_of_an_egg,
     lacks_libraries,
+    list_recorded_files,
     module_of,
     modules_of,
-    recorded_once,
     top_level_modules,
 )
 from npudoctor.facts.python.start_up_code import find_undetermined, start_up_code
@@ -137,7 +137,7 @@ def framework_modules(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _judge(host: Host, copy: Distribution) -> Optional[Finding]:
     """The first of its modules that is not found where it was installed."""
-    listed = recorded_once(host, copy)
+    listed = list_recorded_files(host, copy)
     names = top_level_modules(listed)
     if not names:
         # Of one whose files lie elsewhere: an editable install, or one in its own source tree.

@@ -25,7 +25,7 @@ from npudoctor.checks.python._pip import install_one_of, pip_reinstall
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.python.backends import find_backends
 from npudoctor.facts.python.frameworks import FRAMEWORKS, closed_needs, closure_of, require_readable_needs
-from npudoctor.facts.python.installed_modules import modules_of, recorded_once
+from npudoctor.facts.python.installed_modules import list_recorded_files, modules_of
 from npudoctor.facts.python.spoiled_files import SpoiledFiles
 from npudoctor.host.fs.archives import members
 from npudoctor.host.python.installed_files import (
@@ -142,7 +142,7 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     for copy in copies:
         if copy.folder in closed:  # there is no list of its files
             continue
-        harm = find_damage(host.files, copy, recorded_once(host, copy))
+        harm = find_damage(host.files, copy, list_recorded_files(host, copy))
         seen += harm.listed
         missing = [*_not_elsewhere(host, copy, harm.missing), *_programs_gone(host, copy)]
         if missing:
@@ -162,7 +162,11 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _programs_gone(host: Host, copy: Distribution) -> list[str]:
     """Programs that an import looks for, and that its list of files has."""
     path, record = PROGRAMS.get(normal(copy.name), ""), f"{copy.folder}/RECORD"
-    if not path or host.files.stat(f"{site_of(copy)}/{path}") is not None or not recorded_once(host, copy):
+    if (
+        not path
+        or host.files.stat(f"{site_of(copy)}/{path}") is not None
+        or not list_recorded_files(host, copy)
+    ):
         return []
     return [path] if f"\n{path}," in f"\n{host.files.text(record, RECORD_LIMIT)}" else []
 
@@ -230,7 +234,7 @@ def _not_elsewhere(host: Host, copy: Distribution, missing: Sequence[str]) -> li
 
 def _look_into(host: Host, copy: Distribution, harm: Damage) -> Iterator[Finding]:
     deep = normal(copy.name) in FRAMEWORKS
-    files, looking = recorded_once(host, copy), _look_at(host, copy)
+    files, looking = list_recorded_files(host, copy), _look_at(host, copy)
     spoiled = [
         path
         for path in looking.find_spoiled(files, harm.sizes, deep)
@@ -282,7 +286,7 @@ def _unreadable(copy: Distribution, paths: Sequence[str], harm: Damage) -> Findi
 
 def _stale(host: Host, copy: Distribution, stale: Sequence[str], harm: Damage) -> Finding:
     """An error where the sources are those that were installed: nobody means them not to be run."""
-    site, sizes = site_of(copy), dict(zip(recorded_once(host, copy), harm.sizes))
+    site, sizes = site_of(copy), dict(zip(list_recorded_files(host, copy), harm.sizes))
     original = {file.path for file, now in sizes.items() if file.size == now}
     folders = sorted({f"{site}/{path}".rpartition("/")[0] for path in stale})
     return Finding(

@@ -23,7 +23,7 @@ from npudoctor import (
     check,
 )
 from npudoctor.checks.python._pip import pins, pip_fix, torch_install
-from npudoctor.facts.cann.framework_pair import pair_finding, without_cann
+from npudoctor.facts.cann.framework_pair import pair_finding, skip_reason_without_cann
 from npudoctor.facts.cann.in_use import cann_in_use, product_version
 from npudoctor.facts.job import process as job
 from npudoctor.facts.job.expected_accelerator import gpu_here, npu_expected
@@ -115,7 +115,7 @@ def torch_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
     cann = product_version(host, install) if install else None
     yield Facts({"torch_npu": adapter.version, "torch": torch.version if torch else None, "cann": cann})
     if install is None:
-        raise Skip(without_cann("torch_npu"))
+        raise Skip(skip_reason_without_cann("torch_npu"))
     version_number(adapter)
     judged = judge_pair(torch_npu_pairs(host.knowledge), adapter.version, cann or "")
     if judged.answer is Compatibility.STRANGE:

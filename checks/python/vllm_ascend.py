@@ -23,7 +23,7 @@ from npudoctor import (
 )
 from npudoctor.checks.python._pip import TRITON_ASCEND, pip_fix, pip_install, with_source_of_triton
 from npudoctor.core.frozen import dataclass, replace
-from npudoctor.facts.cann.framework_pair import pair_finding, without_cann
+from npudoctor.facts.cann.framework_pair import pair_finding, skip_reason_without_cann
 from npudoctor.facts.cann.in_use import cann_in_use, product_version
 from npudoctor.facts.python.specifiers import accepts, pinned_version
 from npudoctor.facts.system.broken_rows import broken_rows
@@ -126,7 +126,7 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
     cann = product_version(host, install) if install else None
     yield Facts({"vllm_ascend": plugin.version, "vllm": vllm.version if vllm else None, "cann": cann})
     if install is None:
-        raise Skip(without_cann("vllm-ascend"))
+        raise Skip(skip_reason_without_cann("vllm-ascend"))
     if cann is None:
         raise Unknown(
             _("could not determine the version of the CANN at {path}", path=install.path), advisory=True

@@ -38,7 +38,7 @@ def sort_key(product: Optional[str]) -> Optional[tuple[tuple[int, ...], ...]]:
     return head, kind, numbers(patch), stage_key, (int(pack or 0),)
 
 
-def at_least(product: Optional[str], first: str) -> Optional[bool]:
+def is_at_least(product: Optional[str], first: str) -> Optional[bool]:
     """Return whether a product version is in this release line (8.1) or a later one; None when it is
     unknown.
     """

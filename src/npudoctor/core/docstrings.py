@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def without_margin(docstring: str) -> str:
+def dedent_docstring(docstring: str) -> str:
     """The text as inspect.cleandoc returns it; importing inspect takes longer than loading all checks to be
     listed.
 

@@ -97,10 +97,10 @@ def mask(spans: Iterable[Span]) -> bytearray:
 
 def overlap(spans: Iterable[Span], other_spans: Iterable[Span]) -> tuple[Span, ...]:
     """The ports that two lists of ranges have in common."""
-    return without(spans, without([(0, LAST)], other_spans))
+    return subtract(spans, subtract([(0, LAST)], other_spans))
 
 
-def without(spans: Iterable[Span], holes: Iterable[Span]) -> tuple[Span, ...]:
+def subtract(spans: Iterable[Span], holes: Iterable[Span]) -> tuple[Span, ...]:
     """The ranges without the ports of `holes`."""
     marks = mask(spans)
     for first, last in holes:

@@ -43,7 +43,7 @@ def required_changes(host: Host) -> EnvironmentChanges:
             notes=(error.reason,)
         )  # a closed folder of Ascend is nothing to a job on GPUs
     if not installs:
-        return _without_cann(host)
+        return _answer_without_cann(host)
     from npudoctor.environment.rounds import Rounds
 
     rounds = Rounds(host, installs[0])
@@ -61,7 +61,7 @@ def required_changes(host: Host) -> EnvironmentChanges:
     return EnvironmentChanges(changes, (*_describe_choice(host, installs), *rounds.notes), whole)
 
 
-def _without_cann(host: Host) -> EnvironmentChanges:
+def _answer_without_cann(host: Host) -> EnvironmentChanges:
     """The answer without a CANN: nothing, on a machine that is for other things; else CannotTell."""
     variable = next((name for name in ENDINGS if host.variables.get(name)), None)
     if npu_here(host):

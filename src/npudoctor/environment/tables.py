@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npudoctor.core.cann_version import at_least
+from npudoctor.core.cann_version import is_at_least
 from npudoctor.core.frozen import replace
 from npudoctor.environment.diff import EnvironmentDiff
 from npudoctor.environment.owners import AICPU, ATB
@@ -30,13 +30,13 @@ def expected_diff(host: Host, install: Install) -> EnvironmentDiff:
     # Of the 5.x era the last releases have the layout of those after them.
     if install.before_6 and host.files.stat(f"{install.path}/lib64") is None:
         return _expected_before_5_1(host, install)
-    if at_least(install.version, "8.5"):
+    if is_at_least(install.version, "8.5"):
         install = replace(install, path=install.real)  # its script resolves the link `cann`
     at, arch = install.path, install.arch or host.system.machine
     values = {**variables_of(host.files, install), AICPU: at, "ASCEND_HOME_PATH": at}
     tiling = f"{at}/{TBE}/op_tiling/lib/linux/{arch}"
     python = (f"{at}/python/site-packages", f"{at}/{TBE}")
-    if at_least(install.version, "8.5"):
+    if is_at_least(install.version, "8.5"):
         libraries = (*_below(at, PLUGINS), tiling)
         drivers = (f"{DRIVER}/lib64", f"{DRIVER}/lib64/common", f"{DRIVER}/lib64/driver")
         front = {"LD_LIBRARY_PATH": (*libraries, *drivers), "PYTHONPATH": python}

@@ -7,7 +7,7 @@ from typing import Any
 
 from npudoctor.checking.check import Check
 from npudoctor.core import messages
-from npudoctor.core.docstrings import without_margin
+from npudoctor.core.docstrings import dedent_docstring
 from npudoctor.core.messages import _
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.render.printable import printable
@@ -73,5 +73,5 @@ def subject(check: Check) -> str:
 
 def manual(check: Check) -> str:
     """What a check's docstring says below its title: Markdown, in the language spoken now."""
-    body = without_margin(check.manual).partition("\n")[2].strip("\n")
+    body = dedent_docstring(check.manual).partition("\n")[2].strip("\n")
     return "\n\n".join(messages.manual(block) for block in body.split("\n\n"))

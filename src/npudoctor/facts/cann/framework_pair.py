@@ -9,7 +9,7 @@ from npudoctor.core.model import Action, Finding, Severity
 from npudoctor.knowledge.compatibility import Compatibility, Pair, PairJudgement
 
 
-def without_cann(name: str) -> str:
+def skip_reason_without_cann(name: str) -> str:
     """Why a check that compares a framework with CANN was skipped after all else was compared."""
     return _("CANN is not installed here, so {name} was not compared with it", name=name)
 

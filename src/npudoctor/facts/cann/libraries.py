@@ -98,7 +98,7 @@ class CannLibraries:
         """The installation of CANN that a library belongs to; None when it is no part of one."""
         folder = path.rpartition("/")[0]
         # These lie below an Ascend folder, too, and belong to no CANN.
-        if self._in_nnal(path) or any(folder.startswith(f"{driver}/") for driver in self._drivers):
+        if self._is_in_nnal(path) or any(folder.startswith(f"{driver}/") for driver in self._drivers):
             return None
         if folder not in self._owners:
             install, above = None, folder
@@ -120,7 +120,7 @@ class CannLibraries:
         """Return whether a library of the CANN in use is taken from a folder that belongs to no CANN, nor to
         the driver, nor to a Python package, which may bring its own copy.
         """
-        if name in OF_DRIVER or "/" in name or self._in_nnal(path) or self.owner(path) is not None:
+        if name in OF_DRIVER or "/" in name or self._is_in_nnal(path) or self.owner(path) is not None:
             return False
         real = self._host.files.real(path) or path
         cann_folder = self.cann_folder(name)
@@ -140,7 +140,7 @@ class CannLibraries:
                 tops.append(folder)
         return not any(place.startswith(f"{top}/") for place in (path, real) for top in tops)
 
-    def _in_nnal(self, path: str) -> bool:
+    def _is_in_nnal(self, path: str) -> bool:
         """Return whether it lies in NNAL, which brings ATB: a folder of that name alone proves nothing."""
         top, inside, _rest = path.partition("/nnal/")
         return bool(inside) and self._host.files.stat(f"{top}/nnal/atb") is not None

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Optional
 
-from npudoctor.core.cann_version import at_least
+from npudoctor.core.cann_version import is_at_least
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.lazy import pattern
@@ -131,7 +131,7 @@ def wheels(files: Files, install: Install, names: Iterable[str]) -> list[str]:
     never later.
     """
     packages = set(names)
-    if "te" in packages and (install.before_6 or at_least(install.version, "8.1") is False):
+    if "te" in packages and (install.before_6 or is_at_least(install.version, "8.1") is False):
         packages.add("topi")
     paths: dict[str, str] = {}
     for folder in WHEEL_FOLDERS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Optional
 
-from npudoctor.core.cann_version import at_least
+from npudoctor.core.cann_version import is_at_least
 from npudoctor.core.errors import CannotTell
 from npudoctor.facts.cann.installations import Install, install_at
 from npudoctor.facts.cann.places import ENDINGS, named_root, parents
@@ -26,7 +26,7 @@ def variables_of(files: Files, install: Install) -> dict[str, str]:
     if not install.before_6:
         values = {"ASCEND_HOME_PATH": install.path, **values}
         # set_env.sh sets ASCEND_TOOLKIT_HOME from that release on.
-        if at_least(install.version, "8.1"):
+        if is_at_least(install.version, "8.1"):
             values["ASCEND_TOOLKIT_HOME"] = install.path
         if exists(files, f"{install.path}/toolkit"):
             values[TOOLCHAIN] = f"{install.path}/toolkit"

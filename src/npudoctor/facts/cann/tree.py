@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from typing import Optional
 
-from npudoctor.core.cann_version import accepts, at_least, train
+from npudoctor.core.cann_version import accepts, is_at_least, train
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _, strerror
@@ -63,7 +63,7 @@ def why_closed(files: Files, install: Install, foreign: Optional[Identity] = Non
     permissions.
     """
     if foreign is not None:
-        return _closed_to(files, install, foreign)
+        return _why_closed_to(files, install, foreign)
     try:
         for part in ENTERED:
             files.lstat(f"{install.path}/{part}/version.info")  # to look at a name in it, it is entered
@@ -83,7 +83,7 @@ def why_closed(files: Files, install: Install, foreign: Optional[Identity] = Non
     return None
 
 
-def _closed_to(files: Files, install: Install, who: Identity) -> Optional[str]:
+def _why_closed_to(files: Files, install: Install, who: Identity) -> Optional[str]:
     libraries = (f"{folder}/{name}" for name in LIBRARIES for folder in ACL)
     parts = [(part, ENTER) for part in ENTERED] + [(part, READ | ENTER) for part in LISTED]
     for part, bits in (*parts, *((path, READ) for path in libraries)):
@@ -120,11 +120,11 @@ def kernels_match(files: Files, install: Install, version: str) -> Optional[bool
     From 8.5 it is called ops; from 9.0 on the two are upgraded independently (release notes of CANN
     9.2.0-beta.1: its ops suit toolkits from 8.5.2 on), and two numbers are no fault by themselves.
     """
-    if at_least(install.version, "8.5"):
+    if is_at_least(install.version, "8.5"):
         # The package has the product's or the component's number, by release.
         if train(version) in (train(install.version), train(install.component)):
             return True
-        independent = at_least(install.version, "9.0") or at_least(version, "9.0")
+        independent = is_at_least(install.version, "9.0") or is_at_least(version, "9.0")
         return None if independent else False
     for part in ("toolkit", "runtime", "compiler", "opp"):
         info = cann_info.settings(cann_info.text(files, f"{install.path}/{part}/version.info"))

@@ -18,7 +18,7 @@ def is_refused_pair(pcie: Optional[str], roce: Optional[str]) -> bool:
     return numbers in ([1, 1], [0, None], [None, 0])
 
 
-def limits_out_of_order(
+def find_limits_out_of_order(
     valid: Mapping[str, str], names: tuple[str, str, str]
 ) -> Iterator[tuple[str, str, bool]]:
     """Yield (inner, outer, loses) for each two limits in seconds, both set, of which the inner one does not

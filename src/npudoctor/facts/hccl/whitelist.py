@@ -56,7 +56,7 @@ def _why_unusable(host: Host, path: str) -> str:
 
 def _is_on_by_default(host: Host) -> bool:
     """Return whether the CANN in use is so old that an unset switch means on."""
-    from npudoctor.core.cann_version import at_least
+    from npudoctor.core.cann_version import is_at_least
     from npudoctor.facts.cann.installations import installs_of
 
     try:
@@ -65,4 +65,4 @@ def _is_on_by_default(host: Host) -> bool:
         installs = installs_of(host)
     except CannotTell:
         return False
-    return bool(installs) and at_least(installs[0].version, "5.2") is False
+    return bool(installs) and is_at_least(installs[0].version, "5.2") is False

@@ -162,7 +162,7 @@ def join_continued(logs: Sequence[ServerLog]) -> list[ServerLog]:
     for log in logs:
         before = next((earlier for earlier in reversed(joined) if earlier.pid == log.pid), None)
         # It names its port, or a segment: it is a new process with the same pid.
-        if before is None or log.port is not None or log.created or not _same_writer(before, log):
+        if before is None or log.port is not None or log.created or not _have_same_writer(before, log):
             joined.append(log)
         else:
             joined[joined.index(before)] = replace(
@@ -174,14 +174,14 @@ def join_continued(logs: Sequence[ServerLog]) -> list[ServerLog]:
     return joined
 
 
-def _same_writer(before: ServerLog, log: ServerLog) -> bool:
+def _have_same_writer(before: ServerLog, log: ServerLog) -> bool:
     """Return whether both files agree in everything that a proof by one of them says about its writer."""
 
-    def written(own: ServerLog) -> tuple[object, ...]:
+    def writer_facts(own: ServerLog) -> tuple[object, ...]:
         entry = own.entry
         return own.machine, own.parents, entry.uid, entry.nlink, entry.is_file, entry.permissions & 0o022
 
-    return written(before) == written(log)
+    return writer_facts(before) == writer_facts(log)
 
 
 def _read_log(

@@ -29,10 +29,12 @@ def module_of(name: str) -> str:
 
 def modules_of(host: Host) -> Modules:
     """The modules that the job would find; its working directory comes first."""
-    return host.once("modules", lambda: Modules(host.files, host.interpreter.layout(), _searched_first(host)))
+    return host.once(
+        "modules", lambda: Modules(host.files, host.interpreter.layout(), _first_search_folders(host))
+    )
 
 
-def _searched_first(host: Host) -> list[str]:
+def _first_search_folders(host: Host) -> list[str]:
     """Apart as it is asked once, behind the layout."""
     here = working_directory(host)
     if here is None or host.options.root is not None or host.variables.get("PYTHONSAFEPATH"):
@@ -40,7 +42,7 @@ def _searched_first(host: Host) -> list[str]:
     return [] if is_closed(host.files, here) else [here]
 
 
-def recorded_once(host: Host, copy: Distribution) -> list[InstalledFile]:
+def list_recorded_files(host: Host, copy: Distribution) -> list[InstalledFile]:
     """The list of a distribution's files (RECORD); read once for all checks."""
     return host.once(f"RECORD of {copy.folder}", lambda: recorded_files(host.files, copy))
 
@@ -75,7 +77,7 @@ def _library_sizes(host: Host) -> list[tuple[str, dict[str, int]]]:
         return [
             (
                 site_of(root),
-                {file.path: file.size for file in recorded_once(host, root) if ".so" in file.path},
+                {file.path: file.size for file in list_recorded_files(host, root) if ".so" in file.path},
             )
             for root in roots.values()
         ]

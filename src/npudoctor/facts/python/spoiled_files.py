@@ -87,7 +87,7 @@ class SpoiledFiles:
             for path in paths[:UNCHECKED]:
                 self._note_stale(path)
         looking = SpoiledLibraries(self._files, self._site, self._listed_at)
-        yield from looking.among(libraries)
+        yield from looking.find_spoiled(libraries)
         self.other = looking.other
         self.unreadable += looking.unreadable
 

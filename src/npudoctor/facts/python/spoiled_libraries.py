@@ -37,7 +37,7 @@ class SpoiledLibraries:
         self.other: list[str] = []
         self.unreadable: list[str] = []
 
-    def among(self, libraries: Sequence[tuple[InstalledFile, int]]) -> Iterator[str]:
+    def find_spoiled(self, libraries: Sequence[tuple[InstalledFile, int]]) -> Iterator[str]:
         """Yield the paths of the libraries that no loader gets through; each is given with its size now."""
         largest = {
             library.path

@@ -37,7 +37,7 @@ def read_section(name: str, host: Host) -> FactSection:
     facts: list[Fact] = []
     try:
         for read in READERS[name](host):
-            facts.append(_without_secrets(name, read))
+            facts.append(_hide_secrets(name, read))
     except NotRunning:
         return FactSection(name, tuple(facts), not_running(), advisory=True)
     except CannotTell as error:
@@ -48,7 +48,7 @@ def read_section(name: str, host: Host) -> FactSection:
     return FactSection(name, tuple(facts))
 
 
-def _without_secrets(section: str, read: Fact) -> Fact:
+def _hide_secrets(section: str, read: Fact) -> Fact:
     """The fact without secrets. Names of packages announce no secret: `secretstorage` has a version too."""
     value = read.value
     if section == "variables" and isinstance(value, str):
