@@ -256,7 +256,7 @@ def test_it_was_not_started(
     def refuse(self: FakeTrials, part: str, **questions: object) -> Trial:
         raise error
 
-    monkeypatch.setattr(FakeTrials, "tried", refuse)
+    monkeypatch.setattr(FakeTrials, "try_part", refuse)
     asked = judged()
     assert asked.codes == codes and asked.status is status
 
