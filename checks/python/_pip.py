@@ -267,7 +267,7 @@ def pins(host: Host, *changed: str) -> tuple[str, ...]:
     for need in whole.needs:
         if need.name not in gone and normal(need.user.name) not in gone:
             staying.setdefault(need.name, []).append(need)
-    apart = any(not need.met for name in kept for need in staying.get(name, ()))
+    apart = any(not need.is_met for name in kept for need in staying.get(name, ()))
     if apart or overwritten_by_torch(host) or any(map(find_excluding, staying.values())):
         return ("--no-deps",)
     # Those whose table names versions of which pip does not know.
@@ -283,7 +283,7 @@ def pins(host: Host, *changed: str) -> tuple[str, ...]:
 def install_one_of(host: Host, first: Distribution, second: Distribution) -> Fix:
     """Of two versions of one distribution both go, and the one comes back that suits all frameworks."""
     needs = closure_of(host).of(first.name)
-    suiting = [copy for copy in (first, second) if all(need.met_by(copy) for need in needs)]
+    suiting = [copy for copy in (first, second) if all(need.is_met_by(copy) for need in needs)]
     kept = max(suiting or (first, second), key=lambda copy: numbers_of(copy.version))
     title = _("remove both, then install {name} again", name=kept.label)
     fix: Fix = pip_replace(host, title, (normal(first.name),), kept.requirement, times=2)

@@ -107,7 +107,7 @@ def package_requirements(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield from broken_rows(host, "package-requirements", "requirements")
     unmet: dict[str, list[Requirement]] = {}
     for need in whole.needs:
-        if not need.met:
+        if not need.is_met:
             unmet.setdefault(need.name, []).append(need)
     for name, needs in sorted(unmet.items(), key=lambda item: sort_key(item[1])):
         yield _finding(host, name, needs)

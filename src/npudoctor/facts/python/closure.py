@@ -60,11 +60,11 @@ class Requirement:
     reason: str = ""
 
     @property
-    def met(self) -> bool:
+    def is_met(self) -> bool:
         """Whether the installed version is one that is required."""
-        return self.installed is not None and self.met_by(self.installed)
+        return self.installed is not None and self.is_met_by(self.installed)
 
-    def met_by(self, copy: Distribution) -> bool:
+    def is_met_by(self, copy: Distribution) -> bool:
         """Return whether this copy meets the requirement; a version that cannot be parsed is not judged.
 
         Builds of one release are alike: torch-npu says torch==2.9.0+cpu, and works with 2.9.0.
