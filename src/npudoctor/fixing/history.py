@@ -169,7 +169,6 @@ def _is_locked(directory: str) -> bool:
     except OSError:
         return False
     try:
-        # A shared lock does not disturb a run that starts just now for longer than this call.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         return True

@@ -45,7 +45,7 @@ class Journal:
             with watch_change(self._at, "make lock"):
                 self._lock = _lock(folders[0])
             with watch_change(self._at, "make journal"):
-                # O_APPEND: a line is written as a whole at the end, or not at all.
+                # O_APPEND: no write can overwrite an earlier line.
                 self._file = way.open_new(f"{self.run}.jsonl", folders[1], append=True)
                 os.fsync(folders[1])
         except BaseException as error:
