@@ -16,6 +16,7 @@ def N_(text: str) -> str:  # noqa: N802  (the catalogue's own name)
     return text
 
 
+# Sentences that several codes share.
 _REINSTALL = N_("ask the administrator to reinstall all of CANN from the .run packages of one release")
 _DRIVER = N_("ask the administrator to reinstall this machine's driver, then reboot")
 _RANK_TABLE = N_(

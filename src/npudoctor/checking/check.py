@@ -163,6 +163,7 @@ def declaration_error(
         return "it declares no code, so it could never speak"
     for code in codes:
         prefix, dot, rest = code.partition(".")
+        # A code tells its check, so that reports of different versions can be compared.
         if prefix != id or not dot or not _NAME.match(rest):
             return f"the code {code!r} must read {id}.some-words"
     for tag in tags:

@@ -120,6 +120,7 @@ class Fix:
     @property
     def undoable(self) -> bool:
         """Whether npudoctor can take back all of it: every step knows how."""
+        # Half of an undo would leave a state that nobody has seen before.
         return bool(self.steps) and all(getattr(step, "undo_lines", tuple)() for step in self.steps)
 
 
@@ -153,6 +154,7 @@ class Finding:
     @property
     def weight(self) -> Severity:
         """The severity; a finding that the runner has not stamped yet weighs as an ERROR."""
+        # What is not stamped must not be taken for harmless.
         return Severity.ERROR if self.severity is None else self.severity
 
     @property

@@ -37,6 +37,7 @@ class CannOwners:
         """
         if not value:
             return False
+        # ATB's own variable names a folder of one ABI, and no CANN.
         if name == ATB:
             return self.resolve(value) == self.resolve(right)
         # Other variables of the script are a matter of taste, as levels of logs.

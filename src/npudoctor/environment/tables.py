@@ -34,6 +34,7 @@ def expected_diff(host: Host, install: Install) -> EnvironmentDiff:
         install = replace(install, path=install.real)  # its script resolves the link `cann`
     at, arch = install.path, install.arch or host.system.machine
     values = {**variables_of(host.files, install), AICPU: at, "ASCEND_HOME_PATH": at}
+    # Of releases up to 8.x; what a tree does not have is not added.
     tiling = f"{at}/{TBE}/op_tiling/lib/linux/{arch}"
     python = (f"{at}/python/site-packages", f"{at}/{TBE}")
     if is_at_least(install.version, "8.5"):
@@ -57,6 +58,7 @@ def expected_atb_diff(folder: str) -> EnvironmentDiff:
 def _expected_before_5_1(host: Host, install: Install) -> EnvironmentDiff:
     at = install.path
     site = f"{at}/fwkacllib/python/site-packages"
+    # As the script of Ascend/tools set them up to 5.0.x.
     eggs = (f"{site}/auto_tune.egg/auto_tune", f"{site}/schedule_search.egg")
     operators = tuple(f"{at}/{path}" for path in ("opp/op_impl/built-in/ai_core/tbe", TBE))
     drivers = (f"{DRIVER}/lib64/common", f"{DRIVER}/lib64/driver", f"{ASCEND}/add-ons")

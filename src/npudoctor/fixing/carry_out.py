@@ -157,6 +157,7 @@ def _settle(
     """Judge the results by the report afterwards: fixed is what the check no longer finds; anything new is an
     item too.
     """
+    # By the same request: what was not selected is no item now either.
     remaining = items_of(after, host, request)
     settled = []
     for result in applied:

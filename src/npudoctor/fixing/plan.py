@@ -94,6 +94,7 @@ class Item:
 
 def target_of(step: Step) -> object:
     """What a step acts on."""
+    # These act on several things, of which some may vanish in between.
     if isinstance(step, (SignalProcess, RemoveUnused)):
         return _parts(step)
     targets = (getattr(step, name, None) for name in ("shmid", "path", "directory"))

@@ -46,6 +46,7 @@ def find_newest_lasting(runs: Sequence[FixRun]) -> Optional[FixRun]:
 
 def find_runs(runs: Sequence[FixRun], name: str) -> list[FixRun]:
     """The runs that a name, or the beginning of a name, means."""
+    # A whole name is never ambiguous, even where it begins another one.
     exact = [run for run in runs if run.name == name]
     return exact or [run for run in runs if name and run.name.startswith(name)]
 

@@ -24,7 +24,9 @@ def torch_on(device: str) -> None:
     expect(torch.equal((eye @ eye).cpu(), torch.eye(4)), "a matrix product is wrong")
     weight = torch.ones(1, 1, 3, 3, device=device, requires_grad=True)
     out = torch.nn.functional.conv2d(torch.ones(1, 1, 8, 8, device=device), weight)
+    # The product of a 3x3 kernel of ones with ones is nine: exact in every precision.
     expect(float(out.detach().cpu()[0, 0, 0, 0]) == 9.0, "a convolution is wrong")
+    # Each weight meets 6x6 places of the input: 36.
     out.sum().backward()
     expect(float(weight.grad.cpu()[0, 0, 0, 0]) == 36.0, "a gradient is wrong")
     if "without-numpy" in sys.argv:
@@ -59,6 +61,7 @@ def paddle_on(device: str) -> None:
     expect(float((tensor @ tensor).numpy().sum()) == 8.0, "a matrix product is wrong")
 
 
+# By the name that the check gives.
 TESTS = {"torch": torch_on, "mindspore": mindspore_on, "paddle": paddle_on}
 
 

@@ -95,6 +95,7 @@ def judge_leftovers(snapshot: ServerSnapshot) -> Leftovers:
         for state in _find_living_makers(snapshot, socket_file, segments)
     ]
     used = {id(state.file) for state in in_use}
+    # A parked socket at which a server answers: its name is to be given back.
     parked = [state for state in states if state.file.parked and state.state is SocketLife.ALIVE]
     of_kind = {
         kind: tuple(segment_state for segment_state in segments if segment_state.kind is kind)

@@ -108,6 +108,7 @@ class FileUsage:
 
     def of(self, file: SharedFile) -> tuple[int, ...]:
         """The pids of who maps it, or has a file of its name open: a mount elsewhere shows another path."""
+        # Device and inode of the mapping: the name in the maps may be gone or another mount's.
         mapped = self._mapped.get((file.entry.dev, file.entry.ino), set())
         return tuple(sorted(mapped | self._opened.get(file.name, set())))
 

@@ -90,6 +90,7 @@ def take_snapshot(host: Host) -> ServerSnapshot:
     sockets = socket_files(tmp, where, {segment.key for segment in segments})
     now = host.clock.now()
     socket_candidates = [socket_file for socket_file in sockets.sockets if socket_file.entry.is_socket]
+    # Only sockets: connect() to any other file answers ECONNREFUSED, too.
     first = {socket_file.path: probe_socket(host, socket_file) for socket_file in socket_candidates}
     began = host.clock.steady()
     again = [

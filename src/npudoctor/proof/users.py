@@ -70,6 +70,7 @@ def _is_inside(host: Host, folder: SpillFolder, pid: int, number: int, target: s
     above, _slash, last = target.rpartition("/")
     if os.path.basename(folder.path) in target.split("/"):
         return True
+    # A file with a name of ours in a spill folder of another name is another server's.
     if not CONTAINER.match(last) or SPILL.match(os.path.basename(above)):
         return False
     # A mount of the folder itself shows its containers below whatever it is mounted at.

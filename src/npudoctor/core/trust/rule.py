@@ -19,10 +19,12 @@ def why_not_entry(
     `place`: names are looked up in it. In a sticky folder others touch only their own entries, so that ours
     are safe there; but they can add some, which a place must not have.
     """
+    # Whoever owns a file can change its mode, whatever it is now.
     if uid not in owners:
         return _("{path} belongs to another user", path=path)
     if stat.S_ISLNK(mode):
         return None  # a link has no mode of its own; its owner and its folder are what counts
+    # The sticky bit means this only on folders (chmod(1)).
     sticky = stat.S_ISDIR(mode) and mode & stat.S_ISVTX
     if mode & 0o022 and (place or not sticky):
         return _("{path} is writable by other users", path=path)

@@ -13,7 +13,7 @@ from npudoctor.host.fs.files import Files
 ASCEND = "/usr/local/Ascend"
 # The variables that name an installation, and what each adds to its path.
 ENDINGS = {"ASCEND_HOME_PATH": "", "ASCEND_TOOLKIT_HOME": "", "ASCEND_OPP_PATH": "/opp"}
-# Links that installers move to the newest release: `cann` from 8.5 on, `latest` before.
+# Links to the newest release: `cann` from 8.5 on, where `latest` stays for old callers.
 LATER = ("cann", "ascend-toolkit/latest", "nnae/latest", "nnrt/latest")
 # Written by the .run packages, for root into /etc/Ascend, else into the user's home.
 RECORD = "ascend_cann_install.info"

@@ -34,6 +34,7 @@ class LauncherVariables:
         return (self.rank, self.size), (self.local_rank, self.local_size), (self.node, self.nodes)
 
 
+# Set by torchrun in every worker (documentation of torch.distributed.run).
 TORCH = LauncherVariables(
     "torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE"
 )
@@ -118,6 +119,7 @@ def find_contradictions(variables: Mapping[str, str]) -> list[tuple[LauncherRank
     Launchers of different sizes run one inside the other: srun starts a torchrun on each node. torchrun with
     a rendezvous numbers its ranks as they come.
     """
+    # A size of one is no job that could be numbered in two ways.
     ranks = [rank for rank in launcher_ranks(variables) if rank.rank is not None and (rank.size or 0) > 1]
     if "TORCHELASTIC_RUN_ID" in variables:
         ranks = [rank for rank in ranks if rank.names.ours]

@@ -121,6 +121,7 @@ def machine_of(host: Host) -> str:
     machine = library.machine if library else host.interpreter.layout().machine or host.system.machine
     if machine not in LOADERS:
         raise CannotTell(_("npudoctor does not know the dynamic loader of {machine}", machine=machine))
+    # Alpine's loader searches other folders in another order.
     if library and "musl" in (library.interpreter or ""):
         raise CannotTell(_("{path} uses musl's loader, which npudoctor does not know", path=path))
     return machine

@@ -47,6 +47,7 @@ def _job_user(host: Host) -> Identity:
     uid = ids["Uid"][1]
     groups = frozenset((ids["Gid"][1], *ids["Groups"]))
     value = host.variables.get("HOME", "")
+    # Programs follow HOME where it is set; else the list of users.
     home = value if value.startswith("/") else home_of(host.files, uid) or "/"
     return Identity(uid, user_name(uid), home, frozenset(), groups)
 

@@ -43,6 +43,7 @@ class PortHolders:
         """Return whether we ourselves or an ancestor of ours, except init, listens with this socket, or the
         examined job has it open.
         """
+        # What the examined job holds itself is in nobody's way.
         job = job_pids(self._host)
         if job and not job.isdisjoint(self.pids(bound)):
             return True

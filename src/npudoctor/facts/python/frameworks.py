@@ -98,6 +98,7 @@ def _find_module(host: Host, copy: Distribution) -> tuple[str, str]:
 
 def require_readable_needs(host: Host) -> None:
     """Raise CannotTell where the metadata of something that a framework requires is closed."""
+    # Their own requirements are unknown, so that a missing one could not be seen.
     closed = closed_needs(host)
     if closed:
         raise CannotTell(
@@ -110,6 +111,7 @@ def require_readable_needs(host: Host) -> None:
 
 
 def _close_installed(host: Host) -> Closure:
+    # Only what the search path finds first: another copy is never imported.
     copies = (host.interpreter.installed(name) for name in FRAMEWORKS)
     roots = [copy for copy in copies if copy is not None]
     if not roots:

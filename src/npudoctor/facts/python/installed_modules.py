@@ -140,6 +140,7 @@ def _shares_parts(modules: Modules, winner: Module, name: str, listed: Sequence[
 
 def is_editable(host: Host, copy: Distribution) -> bool:
     """Return whether it is installed as a link to its sources."""
+    # setuptools normalises the name of the finder's file with underscores.
     start = f"{_EDITABLE}.{normal(copy.name).replace('-', '_')}-"
     return any(name.startswith(start) for name in modules_of(host).names(site_of(copy)))
 

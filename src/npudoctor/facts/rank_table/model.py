@@ -166,6 +166,7 @@ class RankTableReader:
         return RankTable(template, "", made, pods=tuple(pods), counts=tuple(counts))
 
     def _device(self, device: Object, where: str, above: Object, template: str = SERVERS) -> Device:
+        # In the laboratory template the rank belongs to the instance above the device; pods have none.
         ranked = {SERVERS: (device, where), LAB: (above, where.rpartition(".")[0])}.get(template)
         ports = {name: self.number(device, name, where, needed=False) for name in PORTS}
         return Device(
@@ -197,6 +198,7 @@ class RankTableReader:
     def number(self, holder: Object, key: str, where: str, needed: bool = True) -> Optional[int]:
         """A whole number, written as a string; None where there is none."""
         value = self.text(holder, key, where, needed)
+        # All values are strings in the published format, numbers too.
         if value.isascii() and value.isdecimal() and len(value) < 11:
             return int(value)
         if value:

@@ -90,6 +90,7 @@ def read_table(host: Host, path: str) -> RankTableFile:
         return RankTableFile(
             {}, TOO_LARGE, _("{path} is larger than {count} MiB", path=path, count=LIMIT >> 20)
         )
+    # torch_npu refuses a rank table that is a symbolic link.
     path_entry = files.lstat(path)
     return parse_table(content, link=path_entry is not None and path_entry.is_link)
 

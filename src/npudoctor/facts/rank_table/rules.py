@@ -219,6 +219,7 @@ def _judge_ports(table: RankTable) -> Iterator[RankTableFault]:
 
 def _judge_super_pods(table: RankTable) -> Iterator[RankTableFault]:
     marked = [device for device in table.devices if device.super_id is not None]
+    # HCCL then falls back to server mode (documents of the A3 template).
     if not table.super_pods or not marked:
         text = _("without {key}, HCCL treats these servers as outside a super pod")
         key = "super_device_id" if table.super_pods else "super_pod_list"

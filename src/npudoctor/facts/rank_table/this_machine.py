@@ -199,6 +199,7 @@ def _node_ids(host: Host) -> list[int]:
 def _visible_ids(host: Host) -> list[int]:
     """The physical ids in the order in which the process counts them."""
     nodes = _node_ids(host)
+    # Indices start at 0 again behind this variable.
     chosen = host.variables.get("ASCEND_RT_VISIBLE_DEVICES", "")
     if not chosen:
         return nodes

@@ -115,6 +115,7 @@ def _of_report(document: Mapping[str, Any]) -> Snapshot:
 
 def load(content: bytes) -> dict[str, Any]:
     """The JSON object of a file, read in bounded time; UnreadableSnapshot where it is none."""
+    # Before anything is parsed: the file may come from anybody.
     if len(content) > LARGEST:
         raise UnreadableSnapshot(_("it is larger than {most} bytes", most=LARGEST))
     try:
