@@ -8,7 +8,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from npudoctor.checking.index import FILE, load_check, row_of
+from npudoctor.checking.index import FILE, index_row, load_check
 from npudoctor.registry.registry import list_check_files
 
 
@@ -16,7 +16,7 @@ def text() -> str:
     """The index: a line for each check, so that a change shows as the line it is."""
     rows = []
     for group, name in list_check_files(list(import_module("npudoctor.checks").__path__)):
-        rows.append(row_of(load_check(group, name.replace("_", "-"))))
+        rows.append(index_row(load_check(group, name.replace("_", "-"))))
     lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
     return f"[\n{lines}\n]\n"
 

@@ -154,7 +154,7 @@ def _find_wrong(host: Host, cann_variables: Mapping[str, str]) -> dict[str, str]
     install_by_variable = set_env.named_installs(host.files, cann_variables)
     wrong = {name: value for name, value in cann_variables.items() if name not in install_by_variable}
     operators = wrong.get("ASCEND_OPP_PATH", "")
-    if operators.startswith("/") and set_env.there(host.files, operators):
+    if operators.startswith("/") and set_env.exists(host.files, operators):
         del wrong["ASCEND_OPP_PATH"]
     return wrong
 
@@ -168,7 +168,7 @@ def _judge_lists(host: Host, active: Install) -> Iterator[Finding]:
         # PYTHONPATH alone is judged if the interpreter cannot be asked.
         more = ()
     entries = [*host.variables.path_list("PYTHONPATH"), *more]
-    site = set_env.first_site(files, entries)
+    site = set_env.find_first_site(files, entries)
     lacking = set_env.missing_folders(files, set_env.python_folders(files, active), entries)
     if site is not None and site[1].real != active.real:
         weight = ERROR if active.differs_from(site[1]) else WARNING
@@ -176,7 +176,7 @@ def _judge_lists(host: Host, active: Install) -> Iterator[Finding]:
     elif lacking:
         yield _report_missing_entry(host, active, "PYTHONPATH", lacking, WARNING)
     programs = variables.path_list("PATH")
-    compiler = set_env.first_compiler(files, programs)
+    compiler = set_env.find_first_compiler(files, programs)
     compilers = set_env.compilers(files, active)
     if compiler is not None and compiler[1].real != active.real:
         yield _report_other_install_first(host, active, "PATH", *compiler, WARNING)
@@ -204,7 +204,7 @@ def _report_no_such_path(host: Host, active: Optional[Install], wrong: Mapping[s
     vital = active is None or any(name in WEIGHTS for name in wrong)
     name, value = next(iter(wrong.items()))
     text = _('{name} is "{value}", which contains no CANN')
-    if set_env.latest_below(host.files, value):
+    if set_env.has_latest_below(host.files, value):
         text = _('{name} is "{value}", which contains no CANN: it is in the subfolder latest')
     return Finding(
         "cann-env.no-such-path",

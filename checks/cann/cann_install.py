@@ -23,7 +23,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.core.cann_version import at_least, train
+from npudoctor.core.cann_version import is_at_least, train
 from npudoctor.facts.cann import python_packages as cann_python
 from npudoctor.facts.cann import set_env as cann_env
 from npudoctor.facts.cann import tree as cann_tree
@@ -116,7 +116,9 @@ def cann_install(host: Host) -> CheckResults:
     parts = cann_tree.releases_of(host.files, active.path)
     if len(parts) > 1:
         # te and the compiler of two releases do not work together; other parts may.
-        copies = cann_python.copies(host.files, "te", [f"{active.path}/{site}" for site in cann_env.SITES])
+        copies = cann_python.find_copies(
+            host.files, "te", [f"{active.path}/{site}" for site in cann_env.SITES]
+        )
         trains = {train(copy.version) for copy in copies} | {train(active.component)}
         yield _report_mixed_releases(active, parts, ERROR if len(trains - {None}) > 1 else WARNING)
     yield from _judge_kernels(host, active)
@@ -223,24 +225,24 @@ def _dangling_severity(
 
 
 def _judge_kernels(host: Host, active: Install) -> Iterator[Finding]:
-    version = cann_tree.kernels(host.files, active)
+    version = cann_tree.kernels_version(host.files, active)
     if version is None:
-        if at_least(active.version, "8.0") and active.kind != "nnrt" and npu_expected(host):
+        if is_at_least(active.version, "8.0") and active.kind != "nnrt" and npu_expected(host):
             text = _("no kernels package is installed for the CANN at {install}")
-            if at_least(active.version, "8.5"):
+            if is_at_least(active.version, "8.5"):
                 text = _("no ops package was found for the CANN at {install}")
             later = _("MindSpore does not start without it; the effect on torch_npu is unknown")
-            if at_least(active.version, "8.5"):
+            if is_at_least(active.version, "8.5"):
                 later = _("the package locations of this release are known from documentation only")
             yield Finding(
                 "cann-install.kernels-missing",
                 text.format(install=active.label),
                 # From 8.5 on the places of the packages are known from documents and image scripts only.
-                severity=INFO if at_least(active.version, "8.5") else WARNING,
+                severity=INFO if is_at_least(active.version, "8.5") else WARNING,
                 evidence=(later,),
                 action=Action.CONFIG,
             )
-    elif version and cann_tree.kernels_suit(host.files, active, version) is False:
+    elif version and cann_tree.kernels_match(host.files, active, version) is False:
         yield _report_other_kernels(active, version)
 
 
@@ -253,7 +255,7 @@ def _judge_machine(host: Host, active: Install) -> Iterator[Finding]:
         if library != machine:
             yield _report_wrong_machine(active, library, machine, proven=True)
         return
-    declared = cann_tree.machines(host.files, active)
+    declared = cann_tree.machines_of(host.files, active)
     if declared and machine not in declared:
         yield _report_wrong_machine(active, ", ".join(sorted(declared)), machine, proven=False)
 
@@ -305,7 +307,7 @@ def _report_other_kernels(install: Install, version: str) -> Finding:
         ),
         evidence=(f"{install.path}/opp_kernel/version.info: Version={version}",)
         # 8.5 replaced opp_kernel by one package for each chip, such as Ascend-cann-910b-ops.
-        if not at_least(install.version, "8.5")
+        if not is_at_least(install.version, "8.5")
         else (),
         action=Action.CONFIG,
         # In a mixed tree the requirement was read from a part that belongs to another release.

@@ -20,10 +20,10 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.core.cann_version import at_least
+from npudoctor.core.cann_version import is_at_least
 from npudoctor.facts.cann.installations import Install, installs_of
-from npudoctor.facts.cann.python_needs import Need, needs_of
-from npudoctor.facts.cann.python_packages import metadata_in, own_site
+from npudoctor.facts.cann.python_needs import CannRequirement, requirements_of_cann
+from npudoctor.facts.cann.python_packages import find_metadata, own_site
 from npudoctor.facts.cann.set_env import releases_contradict
 from npudoctor.facts.job.expected_accelerator import frameworks_on_cann
 from npudoctor.facts.python.frameworks import is_required
@@ -85,7 +85,7 @@ def cann_python_deps(host: Host) -> Iterator[Union[Finding, Facts]]:
     from npudoctor.facts.system.broken_rows import broken_rows
 
     yield from broken_rows(host, "cann-python-deps", "cann_packages")
-    needs = needs_of(host, installs[0])
+    needs = requirements_of_cann(host, installs[0])
     version_by_name = {need.name: _version(host, need.name) for need in needs}
     yield Facts({"cann": installs[0].path, "required": {need.name: str(need.specifier) for need in needs}})
     yield from _report_missing(
@@ -120,14 +120,14 @@ def _version(host: Host, name: str) -> Optional[str]:
     return host.interpreter.version_of(name)
 
 
-def _report_missing(host: Host, active: Install, missing: Sequence[Need]) -> Iterator[Finding]:
-    groups: dict[tuple[tuple[str, ...], Severity], list[Need]] = {}
+def _report_missing(host: Host, active: Install, missing: Sequence[CannRequirement]) -> Iterator[Finding]:
+    groups: dict[tuple[tuple[str, ...], Severity], list[CannRequirement]] = {}
     for need in missing:
         # The finding that explains it: PYTHONPATH lacks CANN's own folder, which contains the package; NumPy
         # and SciPy have checks of their own.
         cause: tuple[str, ...]
         site = own_site(host.files, active, "te")
-        if site and metadata_in(host.files, site, need.name.replace("-", "_")):
+        if site and find_metadata(host.files, site, need.name.replace("-", "_")):
             cause = ("cann-env.not-sourced", "cann-env.missing-entry")
         elif need.name in ("numpy", "scipy"):
             cause = (f"{need.name}-version.missing",)
@@ -165,7 +165,7 @@ def _judge_numpy(host: Host, active: Install, version: Optional[str]) -> Optiona
     from packaging.version import InvalidVersion, Version
 
     rows = host.knowledge.rows("cann_packages", "numpy")
-    row = next((row for row in rows if at_least(active.version, row["below"]) is False), None)
+    row = next((row for row in rows if is_at_least(active.version, row["below"]) is False), None)
     if row is None or version is None:
         return None
     try:
@@ -191,7 +191,7 @@ def _judge_numpy(host: Host, active: Install, version: Optional[str]) -> Optiona
     )
 
 
-def _is_suitable(host: Host, need: Need) -> bool:
+def _is_suitable(host: Host, need: CannRequirement) -> bool:
     """Whether the installed version meets the requirement. A version that PEP 440 does not know passes,
     because the package is installed and cannot be compared."""
     try:
@@ -202,7 +202,7 @@ def _is_suitable(host: Host, need: Need) -> bool:
         return True
 
 
-def _evidence(needs: Sequence[Need]) -> tuple[str, ...]:
+def _evidence(needs: Sequence[CannRequirement]) -> tuple[str, ...]:
     return tuple(f"{need.line}: {need.source}" for need in needs)
 
 

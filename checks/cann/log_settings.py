@@ -19,9 +19,9 @@ from npudoctor import (
     change_variable,
     check,
 )
-from npudoctor.core.cann_version import at_least
+from npudoctor.core.cann_version import is_at_least
 from npudoctor.facts.cann.installations import installs_of
-from npudoctor.facts.job.input_cleanup import cleaned_up
+from npudoctor.facts.job.input_cleanup import clean_up
 from npudoctor.host import CannotTell
 from npudoctor.knowledge import tables
 
@@ -121,7 +121,7 @@ def log_settings(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _report_invalid(row: VariableRow, value: str) -> Finding:
-    cleaned = cleaned_up(value)
+    cleaned = clean_up(value)
     if _is_valid(row, cleaned):
         text = _("{name} is {value}, with punctuation that CANN cannot parse: the default is used")
         return _finding("pasted-punctuation", text, row["name"], value, cleaned)
@@ -142,7 +142,7 @@ def _is_valid(row: VariableRow, value: str) -> bool:
         # [:20] holds every 64-bit number. int() of more than 4300 digits raises ValueError (CPython 3.11, and
         # security releases of older ones).
         return value.isascii() and value.isdecimal() and row["least"] <= int(value[:20]) <= row["most"]
-    return value in row["values"] if "values" in row else cleaned_up(value) == value
+    return value in row["values"] if "values" in row else clean_up(value) == value
 
 
 def _module_levels(value: str) -> list[tuple[str, str]]:
@@ -201,7 +201,7 @@ def _is_9_2_or_later(host: Host) -> bool:
     except CannotTell:
         # Without a known CANN the old name is not called deprecated.
         return False
-    return bool(installs) and at_least(installs[0].version, "9.2") is True
+    return bool(installs) and is_at_least(installs[0].version, "9.2") is True
 
 
 def _finding(code: str, text: str, name: str, value: str, better: str, **words: str) -> Finding:

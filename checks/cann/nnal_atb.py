@@ -152,7 +152,7 @@ class AtbJudge:
         self.atb = next((library for library in loader.loaded if library.name == ATB), None)
         # libc10.so is in every build of torch, and its symbols show the C++ ABI without an import.
         c10 = next((library for library in loader.loaded if library.name == "libc10.so"), None)
-        self.torch_abi = nnal.built_with(host.libraries, c10.path) if c10 else None
+        self.torch_abi = nnal.cxx_abi_of(host.libraries, c10.path) if c10 else None
 
     def findings(self) -> Iterator[Finding]:
         """Yield the findings about ATB in this process."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Union
 
 from npudoctor import INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
-from npudoctor.core.cann_version import at_least
+from npudoctor.core.cann_version import is_at_least
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.cann.installations import Install, install_in_use
 from npudoctor.host import CannotTell
@@ -85,7 +85,7 @@ def soc_match(host: Host) -> Iterator[Union[Finding, Facts]]:
             # and from 8.5 on Ascend-cann-910b-ops_8.5.0_linux-aarch64.run.
             chip, version, arch = CHIPS[model][6:], install.version or "<version>", install.arch or "<arch>"
             package = f"Ascend-cann-kernels-{chip}_{version}_linux-{arch}.run"
-            if at_least(install.version, "8.5"):
+            if is_at_least(install.version, "8.5"):
                 package = f"Ascend-cann-{chip}-ops_{version}_linux-{arch}.run"
             yield Finding(
                 "soc-match.other-chip" if model in DOCUMENTED else "soc-match.perhaps-other-chip",

@@ -27,15 +27,15 @@ from npudoctor.core.cann_version import train
 from npudoctor.facts.cann.installations import Install, installs_of
 from npudoctor.facts.cann.python_packages import (
     MARKS,
-    Copy,
-    closed_copy,
-    closed_in,
-    copies,
+    PackageCopy,
+    find_closed_copy,
+    find_copies,
+    is_closed_to_job,
     own_site,
-    ships,
+    ships_package,
     wheels,
 )
-from npudoctor.facts.cann.set_env import first_site, python_folders
+from npudoctor.facts.cann.set_env import find_first_site, python_folders
 from npudoctor.facts.job.expected_accelerator import frameworks_on_cann
 from npudoctor.facts.job.working_directory import job_user
 from npudoctor.host import CannotTell
@@ -116,11 +116,11 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
     folders = [*exported, *host.interpreter.layout().search_path]
     copies_of = {}
     for name in MARKS:
-        open_folders = [folder for folder in folders if not closed_in(host, name, folder)]
+        open_folders = [folder for folder in folders if not is_closed_to_job(host, name, folder)]
         # PYTHONPATH of an image is unknown. If it has no other copy, CANN's own counts: set_env.sh would make
         # Python find that one.
         own_folder = own_site(host.files, active, name) if host.options.root is not None else None
-        copies_of[name] = copies(host.files, name, open_folders) or copies(
+        copies_of[name] = find_copies(host.files, name, open_folders) or find_copies(
             host.files, name, [own_folder] if own_folder else []
         )
     versions = {name: [[copy.folder, copy.version] for copy in copies_of[name]] for name in copies_of}
@@ -131,10 +131,10 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
             _("the CANN at {install} does not state its component version", install=active.label),
             advisory=True,
         )
-    closed = {name: path for name in MARKS for path in [closed_copy(host, name, folders)] if path}
+    closed = {name: path for name in MARKS for path in [find_closed_copy(host, name, folders)] if path}
     for name, path in closed.items():
         yield _report_not_readable(host, active, name, path)
-    if not copies_of["te"] and "te" not in closed and ships(host.files, active, "te"):
+    if not copies_of["te"] and "te" not in closed and ships_package(host.files, active, "te"):
         yield _report_missing(host, active)
     elif not closed and not any(copies_of.values()):
         raise Skip(_("the CANN at {install} has neither te nor hccl", install=active.label))  # fmt: skip
@@ -142,7 +142,7 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield from _compare(host, active, module_copies)
 
 
-def _compare(host: Host, active: Install, module_copies: Sequence[Copy]) -> Iterator[Finding]:
+def _compare(host: Host, active: Install, module_copies: Sequence[PackageCopy]) -> Iterator[Finding]:
     """Compare the copies of one module, in the order of the search path, with the CANN in use."""
     first = module_copies[0]
     if _is_other_train(active, first):
@@ -163,17 +163,17 @@ def _compare(host: Host, active: Install, module_copies: Sequence[Copy]) -> Iter
         )
 
 
-def _is_other_train(active: Install, copy: Copy) -> bool:
+def _is_other_train(active: Install, copy: PackageCopy) -> bool:
     # MindSpore's own check compares major.minor of te and hccl as well (run_check/_check_version.py).
     return copy.version is not None and train(copy.version) != train(active.component)
 
 
-def _report_other_version(host: Host, active: Install, copies: Sequence[Copy]) -> Finding:
+def _report_other_version(host: Host, active: Install, copies: Sequence[PackageCopy]) -> Finding:
     text = _("{name} in {folder} belongs to {version}, but the CANN at {install} is {component}")
     # The finding of cann-env or cann-install whose fix makes this one disappear too.
     copy = copies[0]
     cause: tuple[str, ...]
-    site = None if host.options.root is not None else first_site(host.files, [copy.folder])
+    site = None if host.options.root is not None else find_first_site(host.files, [copy.folder])
     if site is not None and site[1].real != active.real:
         cause = ("cann-env.other-install-first",)
     else:
@@ -238,7 +238,7 @@ def _report_missing(host: Host, active: Install) -> Finding:
     )
 
 
-def _fix(host: Host, active: Install, copy: Copy) -> Optional[Fix]:
+def _fix(host: Host, active: Install, copy: PackageCopy) -> Optional[Fix]:
     exported = copy.folder in (host.variables.path_list("PYTHONPATH") if host.options.root is None else ())
     site = own_site(host.files, active, copy.name)
     if site and host.files.real(site) == host.files.real(copy.folder):
@@ -258,7 +258,7 @@ def _fix(host: Host, active: Install, copy: Copy) -> Optional[Fix]:
 
 
 def _wheels_fix(
-    host: Host, active: Install, names: Sequence[str], copy: Optional[Copy] = None
+    host: Host, active: Install, names: Sequence[str], copy: Optional[PackageCopy] = None
 ) -> Optional[Fix]:
     # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
     # load it.
@@ -273,7 +273,7 @@ def _wheels_fix(
     return fix
 
 
-def _wheels_before(host: Host, names: Sequence[str], copy: Copy, many: int) -> Sequence[str]:
+def _wheels_before(host: Host, names: Sequence[str], copy: PackageCopy, many: int) -> Sequence[str]:
     """Return the wheels of the CANN that the copy came from, for undo; empty if that CANN is not installed or
     does not ship `many` wheels."""
     for install in installs_of(host)[1:]:
@@ -293,10 +293,10 @@ def _prepend_fix(host: Host, active: Install) -> Optional[Fix]:
     return change_variable(title, "PYTHONPATH", value, host.variables.get("PYTHONPATH") or None)
 
 
-def _fill_text(text: str, active: Install, copy: Copy) -> str:
+def _fill_text(text: str, active: Install, copy: PackageCopy) -> str:
     words = {"install": active.label, "component": active.component, "folder": copy.folder}
     return text.format(name=copy.name, version=copy.version, **words)
 
 
-def _evidence(copies: Sequence[Copy]) -> tuple[str, ...]:
+def _evidence(copies: Sequence[PackageCopy]) -> tuple[str, ...]:
     return tuple(f"{copy.folder}/{MARKS[copy.name]}: {copy.version}" for copy in copies)

@@ -11,7 +11,7 @@ from npudoctor.checks.deep import _remedies as remedies
 from npudoctor.checks.deep._cause_words import Cause, distinct_words, user_of
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.job.tracebacks import Raised
-from npudoctor.facts.python.owners import Owner, owner_of, owner_of_library, path_of
+from npudoctor.facts.python.owners import FileOwner, owner_of, owner_of_library, path_of
 from npudoctor.host import CannotTell
 
 # Texts of glibc's dlerror() (elf/dl-load.c, dl-lookup.c, dl-version.c): "LIBRARY: TEXT: ERRNO".
@@ -53,29 +53,31 @@ def explain_library(host: Host, raised: Raised) -> Optional[Cause]:
     return None
 
 
-def _label_file(library: str, owner: Optional[Owner]) -> str:
+def _label_file(library: str, owner: Optional[FileOwner]) -> str:
     return _("{path} of {package}", path=library, package=owner.label) if owner else library
 
 
-def _about(library: str, owner: Optional[Owner]) -> tuple[str, ...]:
+def _about(library: str, owner: Optional[FileOwner]) -> tuple[str, ...]:
     name = library.rpartition("/")[2]
     words: tuple[str, ...] = distinct_words(library, name, owner.distribution.name if owner else "")
     return words
 
 
 def _library_cause(
-    raised: Raised, text: str, library: str, owner: Optional[Owner], fix: Optional[Fix] = None
+    raised: Raised, text: str, library: str, owner: Optional[FileOwner], fix: Optional[Fix] = None
 ) -> Cause:
     label = owner.label if owner else None
     return Cause(text, raised, _about(library, owner), fix, owner=label)
 
 
-def _reinstall(host: Host, owner: Optional[Owner]) -> Optional[Fix]:
+def _reinstall(host: Host, owner: Optional[FileOwner]) -> Optional[Fix]:
     fix: Optional[Fix] = remedies.reinstall(host, owner.distribution) if owner else None
     return fix
 
 
-def _explain_not_opened(host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
+def _explain_not_opened(
+    host: Host, raised: Raised, match: re.Match[str], owner: Optional[FileOwner]
+) -> Cause:
     library, why = match["library"], match["why"].strip()
     consumer = owner_of(host, raised.path)
     user = consumer.label if consumer else user_of(host, raised)[0]
@@ -121,7 +123,7 @@ def _explain_not_opened(host: Host, raised: Raised, match: re.Match[str], owner:
     return _library_cause(raised, text, library, owner, _reinstall(host, owner))
 
 
-def _explain_symbol(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
+def _explain_symbol(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[FileOwner]) -> Cause:
     library = match["library"]
     return _library_cause(
         raised,
@@ -135,7 +137,7 @@ def _explain_symbol(_host: Host, raised: Raised, match: re.Match[str], owner: Op
     )
 
 
-def _explain_version(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
+def _explain_version(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[FileOwner]) -> Cause:
     by, library = match["by"], match["library"]
     text = _(
         "{file} needs {version} from {library}, which is too old",
@@ -147,13 +149,13 @@ def _explain_version(_host: Host, raised: Raised, match: re.Match[str], owner: O
     return Cause(text, raised, words, owner=owner.label if owner else None)
 
 
-def _explain_damage(host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
+def _explain_damage(host: Host, raised: Raised, match: re.Match[str], owner: Optional[FileOwner]) -> Cause:
     library = match["library"]
     text = _("{file} is damaged: {why}", file=_label_file(library, owner), why=match["why"])
     return _library_cause(raised, text, library, owner, _reinstall(host, owner))
 
 
-def _explain_class(host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
+def _explain_class(host: Host, raised: Raised, match: re.Match[str], owner: Optional[FileOwner]) -> Cause:
     library = match["library"]
     text = _(
         "{file} was built for another processor or word size: {why}",
@@ -163,7 +165,7 @@ def _explain_class(host: Host, raised: Raised, match: re.Match[str], owner: Opti
     return _library_cause(raised, text, library, owner, _reinstall(host, owner))
 
 
-def _explain_tls(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
+def _explain_tls(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[FileOwner]) -> Cause:
     library = match["library"]
     text = _(
         "the static TLS block has no room for the thread-local data of {file}",
@@ -172,7 +174,7 @@ def _explain_tls(_host: Host, raised: Raised, match: re.Match[str], owner: Optio
     return Cause(text, raised, ("static TLS", *_about(library, owner)))
 
 
-def _explain_mapping(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
+def _explain_mapping(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[FileOwner]) -> Cause:
     library = match["library"]
     error = match[0].partition(": ")[2]
     text = _("{file} cannot be mapped as executable: {error}", file=_label_file(library, owner), error=error)
@@ -188,7 +190,7 @@ def _explain_mapping(_host: Host, raised: Raised, match: re.Match[str], owner: O
     return _library_cause(raised, text, library, owner, fix)
 
 
-def _explain_other(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
+def _explain_other(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[FileOwner]) -> Cause:
     library = match["library"]
     text = _("{file} cannot be loaded: {why}", file=_label_file(library, owner), why=match["why"])
     return Cause(text, raised, _about(library, owner), vague=True, owner=owner.label if owner else None)
@@ -196,7 +198,7 @@ def _explain_other(_host: Host, raised: Raised, match: re.Match[str], owner: Opt
 
 # Each text of the loader and the function that explains it; the first that matches counts.
 _EXPLAINERS: tuple[
-    tuple[re.Pattern[str], Callable[[Host, Raised, re.Match[str], Optional[Owner]], Cause]], ...
+    tuple[re.Pattern[str], Callable[[Host, Raised, re.Match[str], Optional[FileOwner]], Cause]], ...
 ] = (
     (_SYMBOL, _explain_symbol),
     (_VERSION, _explain_version),

@@ -90,14 +90,14 @@ def framework_imports(host: Host) -> Iterator[Union[Finding, Facts]]:
             untried.append(modules[-1])
         if probed is not None and (probed.died or probed.single):
             yield report_crash_once("framework-imports.died-once", f"import {modules[-1]}", probed)
-        if probed is None or probed.told is None:
+        if probed is None or probed.document is None:
             if probed is not None and not probed.single:
                 failure = explain_failure(host, probed)
                 failures.setdefault(failure.sentence, []).append((modules[-1], failure))
             continue
         key = ".".join(modules)
-        seconds[key], memory[key] = probed.told["seconds"], probed.told["bytes"]
-        versions.update(probed.told["versions"])
+        seconds[key], memory[key] = probed.document["seconds"], probed.document["bytes"]
+        versions.update(probed.document["versions"])
         if seconds[key] > SLOW:
             yield _report_slow(modules[-1], seconds[key])
     for sentence, alike in failures.items():

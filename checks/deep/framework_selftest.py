@@ -76,8 +76,8 @@ def framework_selftest(host: Host) -> Iterator[Union[Finding, Facts]]:
             untried.append(framework)
         if (probed.died or probed.single) and is_imported:
             yield report_crash_once("framework-selftest.died-once", f"{framework} ({device})", probed)
-        if probed.told is not None:
-            seconds[f"{framework} on {device}"] = probed.told["seconds"]
+        if probed.document is not None:
+            seconds[f"{framework} on {device}"] = probed.document["seconds"]
         elif not probed.single:
             failure = explain_failure(host, probed)
             causes[framework] = failure.facts
@@ -110,7 +110,7 @@ def _compute(host: Host, framework: str, device: str) -> tuple[ProbeResult, bool
     """Run the self-test and return its result and True; if the import already fails, its result and False."""
     on_npu = (framework, device) == ("torch", "npu")
     import_result = probe_imports(host, ("torch", "torch_npu") if on_npu else (framework,))
-    if import_result.told is None:
+    if import_result.document is None:
         return import_result, False
     # torch works without NumPy; if it is missing, package-requirements reports that.
     without = () if host.interpreter.installed("numpy") is not None else ("without-numpy",)

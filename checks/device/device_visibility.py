@@ -27,7 +27,7 @@ from npudoctor.facts.npu.visible import (
     RUNTIME,
     SLURM,
     listed_ids,
-    numbers,
+    node_numbers,
     runtime_ids,
     slurm_ids,
 )
@@ -164,7 +164,7 @@ def _judge_container(host: Host) -> Iterator[Finding]:
     ids = listed_ids(value)
     # With ASCEND_RUNTIME_OPTIONS=VIRTUAL, Ascend Docker Runtime passes /dev/vdavinciN for the same numbers.
     kind = "vdavinci" if "VIRTUAL" in host.variables.get("ASCEND_RUNTIME_OPTIONS", "") else "davinci"
-    present_ids = numbers([node for node in host.npus.nodes if node.startswith(f"/dev/{kind}")])
+    present_ids = node_numbers([node for node in host.npus.nodes if node.startswith(f"/dev/{kind}")])
     missing = [number for number in ids or () if number not in present_ids]
     if missing:
         text = _("{name}={value}, but this container has no {nodes}")

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.facts.gpu.cuda import (
+    CudaRuntime,
     DriverLibrary,
-    Runtime,
     consumer_gpu,
     driver_library,
     module_version,
-    order,
     runtimes,
+    version_key,
 )
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def cuda_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
     frameworks = list(runtimes(host))
     cuda, nvml = (driver_library(host, name) for name in ("libcuda.so.1", "libnvidia-ml.so.1"))
     yield Facts(_facts(module, frameworks, cuda, nvml))
-    if cuda is not None and cuda.stub:
+    if cuda is not None and cuda.is_stub:
         yield Finding(
             "cuda-driver.stub-first",
             _("the loader finds {path}, a build-time stub", path=cuda.path),
@@ -92,7 +92,7 @@ def cuda_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
         )
     for library in _find_mismatched(module, cuda, nvml):
         yield _report_mismatch(host, module, library)
-    if cuda is not None and cuda.compat and cuda.version and frameworks:
+    if cuda is not None and cuda.is_compat and cuda.version and frameworks:
         yield from _judge_compat(host, module, cuda)
     yield from _judge_driver_age(host, module, frameworks, cuda)
     if not frameworks:
@@ -104,24 +104,26 @@ def _find_mismatched(
 ) -> Iterator[DriverLibrary]:
     """The first library whose version differs from the module's; those for forward compatibility may."""
     for library in (nvml, cuda):
-        if library and library.version and not library.compat and library.version != module:
+        if library and library.version and not library.is_compat and library.version != module:
             yield library
             return
 
 
 def _judge_driver_age(
-    host: Host, module: str, frameworks: list[Runtime], cuda: Optional[DriverLibrary]
+    host: Host, module: str, frameworks: list[CudaRuntime], cuda: Optional[DriverLibrary]
 ) -> Iterator[Finding]:
-    driver = cuda.version if cuda and cuda.compat and cuda.version else module
+    driver = cuda.version if cuda and cuda.is_compat and cuda.version else module
     # The row about its CUDA: about the minor release, else about the major one.
     # From CUDA 11 on, a driver of a major release runs all of its minor releases (NVIDIA, "CUDA
     # Compatibility"), so most rows name the major release only.
     least = {row["cuda"]: row for row in reversed(host.knowledge.rows("cuda_driver", "least"))}
-    rows: dict[Runtime, Optional[KnowledgeRow]] = {}
+    rows: dict[CudaRuntime, Optional[KnowledgeRow]] = {}
     for runtime in frameworks:
         major, _point, rest = runtime.cuda.partition(".")
         rows[runtime] = least.get(f"{major}.{rest.partition('.')[0]}") or least.get(major)
-    old = [runtime for runtime, row in rows.items() if row and order(driver) < order(row["driver"])]
+    old = [
+        runtime for runtime, row in rows.items() if row and version_key(driver) < version_key(row["driver"])
+    ]
     for runtime in old:
         row = rows[runtime]
         if row is not None:
@@ -143,7 +145,7 @@ def _judge_driver_age(
 
 def _facts(
     module: Optional[str],
-    frameworks: Sequence[Runtime],
+    frameworks: Sequence[CudaRuntime],
     cuda: Optional[DriverLibrary],
     nvml: Optional[DriverLibrary],
 ) -> dict[str, object]:
@@ -155,7 +157,7 @@ def _facts(
     }
 
 
-def _report_no_library(host: Host, frameworks: Sequence[Runtime]) -> Finding:
+def _report_no_library(host: Host, frameworks: Sequence[CudaRuntime]) -> Finding:
     text = _("{names} is installed for GPUs, but the loader does not find the driver's libcuda.so.1")
     if host.system.is_container():
         text = _(
@@ -168,7 +170,9 @@ def _report_no_library(host: Host, frameworks: Sequence[Runtime]) -> Finding:
 
 def _report_mismatch(host: Host, module: str, library: DriverLibrary) -> Finding:
     version = library.version or ""
-    is_older = order(version) < order(module) and order(version)[0] == order(module)[0]
+    is_older = (
+        version_key(version) < version_key(module) and version_key(version)[0] == version_key(module)[0]
+    )
     text = _(
         "the loaded NVIDIA module is {module}, but its libraries are {library}: reboot, or reload the module"
     )
@@ -194,7 +198,7 @@ def _judge_compat(host: Host, module: str, cuda: DriverLibrary) -> Iterator[Find
     version = cuda.version or ""
     # libcuda of cuda-compat 450.80.02 with the module 450.102.04 ended with error 803 (espressomd/espresso,
     # pull request 4090).
-    if order(version) < order(module):
+    if version_key(version) < version_key(module):
         # The package is older than the installed driver, which does not need it any more.
         yield Finding(
             "cuda-driver.compat-unusable",

@@ -54,12 +54,12 @@ def gpu_collective(host: Host) -> Iterator[Union[Finding, Facts]]:
     # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
     # load it.
     from npudoctor.checks.gpu._communication import needs_no_mpi
-    from npudoctor.facts.gpu.nccl import collectives
+    from npudoctor.facts.gpu.nccl import find_collectives
     from npudoctor.facts.job import process as job
 
     installed = job.frameworks(host, "mindspore")
     module = installed[0].modules[0] if installed else ""
-    libraries = collectives(host, module.rpartition("/")[0]) if installed else []
+    libraries = find_collectives(host, module.rpartition("/")[0]) if installed else []
     if not libraries:
         raise Skip(
             _(

@@ -128,14 +128,14 @@ def nccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _judge(host: Host, row: VariableRow, value: str) -> Iterator[Finding]:
     """Yield the findings about one variable, if the package that reads it is installed."""
-    from npudoctor.facts.job.input_cleanup import cleaned_up
+    from npudoctor.facts.job.input_cleanup import clean_up
     from npudoctor.knowledge.nccl import is_on, is_word, what_is_wrong
 
     version = host.interpreter.version_of(row["package"]) if "package" in row else ""
     if version is None:
         return
     why = what_is_wrong(row, value)
-    cleaned = cleaned_up(value)
+    cleaned = clean_up(value)
     if why and cleaned and cleaned != value and what_is_wrong(row, cleaned) is None:
         # A value with the punctuation of a document in it.
         text = _(

@@ -24,7 +24,7 @@ from npudoctor import (
 from npudoctor.checks.gpu._communication import communication_severity
 from npudoctor.checks.python._pip import pip_install
 from npudoctor.core.errors import CannotTell
-from npudoctor.facts.gpu.nccl import Build, NcclUse, build_of, nccl_uses
+from npudoctor.facts.gpu.nccl import NcclBuild, NcclUse, build_of, nccl_uses
 from npudoctor.facts.job.expected_accelerator import gpu_expected
 
 PATH = "LD_LIBRARY_PATH"
@@ -123,7 +123,7 @@ def nccl_version(host: Host) -> Iterator[Union[Finding, Facts]]:
         )
 
 
-def _judge(host: Host, use: NcclUse, build: Optional[Build]) -> Iterator[Finding]:
+def _judge(host: Host, use: NcclUse, build: Optional[NcclBuild]) -> Iterator[Finding]:
     """The first thing to say of one framework's NCCL."""
     if use.path is None:
         requirement = _requirement(host, use)
@@ -182,7 +182,7 @@ def _required_version(host: Host, use: NcclUse) -> Optional[str]:
     return None
 
 
-def _find_overwritten(host: Host, uses: Sequence[tuple[NcclUse, Optional[Build]]]) -> Iterator[Finding]:
+def _find_overwritten(host: Host, uses: Sequence[tuple[NcclUse, Optional[NcclBuild]]]) -> Iterator[Finding]:
     """Report several nvidia-nccl-cuNN distributions in one folder, if the library that is loaded is for
     another CUDA than the framework's."""
     installed = [distribution for name in WHEELS for distribution in host.interpreter.distributions(name)[:1]]
@@ -215,7 +215,7 @@ def _find_overwritten(host: Host, uses: Sequence[tuple[NcclUse, Optional[Build]]
             )
 
 
-def _report_too_old(host: Host, use: NcclUse, build: Build, needed: str) -> Finding:
+def _report_too_old(host: Host, use: NcclUse, build: NcclBuild, needed: str) -> Finding:
     words = {"framework": use.framework, "version": use.version, "needed": needed}
     return Finding(
         "nccl-version.too-old",
@@ -233,7 +233,7 @@ def _report_too_old(host: Host, use: NcclUse, build: Build, needed: str) -> Find
     )
 
 
-def _find_other_copy(host: Host, use: NcclUse, build: Build, needed: Optional[str]) -> Iterator[Finding]:
+def _find_other_copy(host: Host, use: NcclUse, build: NcclBuild, needed: Optional[str]) -> Iterator[Finding]:
     """A newer copy that somebody may have put in front on purpose."""
     if use.own is None or use.path == use.own or build.version in (None, needed):
         return
@@ -255,7 +255,7 @@ def _find_other_copy(host: Host, use: NcclUse, build: Build, needed: Optional[st
     )
 
 
-def _evidence(use: NcclUse, build: Build) -> tuple[str, ...]:
+def _evidence(use: NcclUse, build: NcclBuild) -> tuple[str, ...]:
     lines = [f"{use.path}: NCCL {build.version or '?'}" + (f", CUDA {build.cuda}" if build.cuda else "")]
     if use.entry:
         lines.append(_("found through the entry {entry} of LD_LIBRARY_PATH", entry=use.entry))

@@ -91,16 +91,16 @@ def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
     is_image = host.options.root is not None
     if needs_no_mpi(host):
         raise Skip(_("the job's processes rendezvous without MPI"))
-    from npudoctor.facts.gpu.nccl import collectives
+    from npudoctor.facts.gpu.nccl import find_collectives
     from npudoctor.facts.job import process as job
-    from npudoctor.facts.job.openmpi import library, needed_name
+    from npudoctor.facts.job.openmpi import find_library, needed_name
 
     installed = job.frameworks(host, "mindspore")
     folder = installed[0].modules[0].rpartition("/")[0] if installed else ""
-    name = needed_name(host, collectives(host, folder)) if installed else None
+    name = needed_name(host, find_collectives(host, folder)) if installed else None
     if name is None:
         raise Skip(_("no MindSpore that needs MPI is installed in {python}", python=host.interpreter.label))
-    mpi = library(host, name)
+    mpi = find_library(host, name)
     facts = {"library": mpi.path, "version": mpi.version} if mpi else {"library": None}
     yield Facts(facts)
     if mpi is None:
@@ -123,9 +123,9 @@ def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _judge_launcher(host: Host, name: str, version: Optional[str]) -> Iterator[Finding]:
     """What starts the processes, where they are not started yet."""
-    from npudoctor.facts.job.openmpi import beside, is_other, launcher
+    from npudoctor.facts.job.openmpi import find_launcher, find_library_of, is_other_mpi
 
-    path = launcher(host)
+    path = find_launcher(host)
     if path is None:
         # Slurm's srun can start the job without mpirun.
         if version is not None:
@@ -134,10 +134,10 @@ def _judge_launcher(host: Host, name: str, version: Optional[str]) -> Iterator[F
             )
         return
     # The launcher of MPICH or Intel MPI starts each process as rank 0 of 1.
-    if is_other(host, path):
+    if is_other_mpi(host, path):
         yield _report_other_mpi(host, path)
         return
-    own = beside(host, path, name)
+    own = find_library_of(host, path, name)
     if own and own.exact and version and own.version != version:
         yield _report_several(path, own, version)
     if host.identity.is_root and not all(host.variables.get(name) == "1" for name in ROOT):
@@ -148,10 +148,10 @@ def _is_old(version: Optional[str], exact: bool) -> bool:
     """Whether it is older; where only its series is known, the series must be."""
     if version is None:
         return False
-    from npudoctor.facts.gpu.cuda import order
+    from npudoctor.facts.gpu.cuda import version_key
 
-    least = order(LEAST)
-    return order(version) < (least if exact else least[:2])
+    least = version_key(LEAST)
+    return version_key(version) < (least if exact else least[:2])
 
 
 def _report_too_old(mpi: Mpi, least: str) -> Finding:

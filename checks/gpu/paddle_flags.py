@@ -96,11 +96,11 @@ def _judge(host: Host, row: FlagRow, value: str) -> Iterator[Finding]:
     """Yield the first finding about one flag: pasted punctuation, a bad value, or its effects."""
     # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
     # load it.
-    from npudoctor.facts.job.input_cleanup import cleaned_up
+    from npudoctor.facts.job.input_cleanup import clean_up
     from npudoctor.knowledge.paddle_flags import what_is_wrong
 
     why = what_is_wrong(row, value)
-    cleaned = cleaned_up(value)
+    cleaned = clean_up(value)
     if why is None:
         yield from _judge_effects(host, row, value)
     elif cleaned and cleaned != value and what_is_wrong(row, cleaned) is None:

@@ -25,7 +25,7 @@ from npudoctor import (
 )
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.system.limits import limit_of
-from npudoctor.facts.system.pam_limits import FOLDER, logins_read_them, pam_limit, sources
+from npudoctor.facts.system.pam_limits import FOLDER, do_logins_apply_limits, pam_limit, read_sources
 from npudoctor.host.resources import Limit
 from npudoctor.host.users.accounts import groups_of, user_names
 
@@ -109,7 +109,9 @@ def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
         or _service_unit(host)
     ):
         files = host.running_files
-        next_limit = pam_limit(sources(files), "nofile", *_user(host)) if logins_read_them(files) else None
+        next_limit = (
+            pam_limit(read_sources(files), "nofile", *_user(host)) if do_logins_apply_limits(files) else None
+        )
     if next_limit and next_limit.soft is not None and next_limit.soft >= ENOUGH:
         yield Finding(
             "file-limits.next-login",
@@ -208,7 +210,7 @@ def _obstacle(host: Host, number: int, content: str) -> Optional[str]:
     """Why the file would be of no use, or do harm; None when it helps."""
     files = host.running_files
     folder = files.stat(FOLDER)
-    if not logins_read_them(files) or folder is None or not folder.is_dir:
+    if not do_logins_apply_limits(files) or folder is None or not folder.is_dir:
         return _(
             "logins on this machine do not read {path}: raise the limit where the session is opened",
             path=FOLDER,
@@ -217,7 +219,7 @@ def _obstacle(host: Host, number: int, content: str) -> Optional[str]:
         # pam_limits refuses to open a session whose limit exceeds fs.nr_open: nobody could log in any more.
         return _("first raise the kernel's limit: fs.nr_open is too low or unknown")
     user, groups = _user(host)
-    next_limit = pam_limit({**sources(files), LIMITS: content}, "nofile", user, groups)
+    next_limit = pam_limit({**read_sources(files), LIMITS: content}, "nofile", user, groups)
     if (next_limit.soft or 0) < ENOUGH:
         return _(
             "change the setting for {user} in {path}: it overrides a new file",

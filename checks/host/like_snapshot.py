@@ -34,8 +34,8 @@ from npudoctor.facts.snapshot.compare import (
     SYSTEM,
     VARIABLE,
     VERSION,
-    Comparison,
     Difference,
+    SnapshotComparison,
     compare_section,
     only_in,
 )
@@ -179,7 +179,7 @@ def _kind_text(kind: str) -> str:
     }[kind]
 
 
-def _severity(difference: Difference, comparison: Comparison) -> Optional[Severity]:
+def _severity(difference: Difference, comparison: SnapshotComparison) -> Optional[Severity]:
     """How much a difference matters; None when it does not."""
     if difference.kind == VERSION:
         if difference.section == "cann" and difference.fact == "component":

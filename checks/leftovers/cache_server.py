@@ -86,10 +86,10 @@ def cache_server(host: Host) -> Iterator[Finding]:
     # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
     # load it.
     from npudoctor.checks.leftovers._owner_selection import select_leftovers, select_owner
-    from npudoctor.facts.leftovers.cache_traces import any_trace
+    from npudoctor.facts.leftovers.cache_traces import has_trace
     from npudoctor.proof import leftovers
 
-    if not any_trace(host):
+    if not has_trace(host):
         return
     selected = select_owner(host)
     # Loaded only where there is something to judge: most machines never saw a cache server.
@@ -354,9 +354,9 @@ def _report_unproven_socket(state: SocketState) -> Finding:
     # A socket that answers was renamed by an interrupted removal: the command restores its name.
     from npudoctor.checks.leftovers import _cache_server_steps as steps
     from npudoctor.proof.leftovers import StaleSocket
-    from npudoctor.proof.socket import State
+    from npudoctor.proof.socket import SocketLife
 
-    is_alive = state.state is State.ALIVE
+    is_alive = state.state is SocketLife.ALIVE
     step: Step = (
         steps.restore_socket(state.file) if is_alive else steps.remove_socket(StaleSocket(state.file, ()))
     )

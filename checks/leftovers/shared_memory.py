@@ -105,7 +105,7 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
     # load it.
-    from npudoctor.facts.leftovers.shm_files import shared_files
+    from npudoctor.facts.leftovers.shm_files import find_shared_files
 
     selected = select_owner(host)
     segments = [segment for segment in _foreign_segments(host) if selected(segment.uid, segment.cuid)]
@@ -126,7 +126,7 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     if segments or other_objects:
         yield from _judge_kernel_objects(host, segments, other_objects)
     try:
-        files = [file for file in shared_files(host.running_files) if selected(file.entry.uid)]
+        files = [file for file in find_shared_files(host.running_files) if selected(file.entry.uid)]
     except CannotTell as error:
         # Only root can examine a /dev/shm that is closed, so for other users that does not affect the
         # verdict.
@@ -140,9 +140,9 @@ def _foreign_segments(host: Host) -> list[Segment]:
     segments = host.sysvipc.segments()
     if not segments:
         return []
-    from npudoctor.proof.segment import candidate
+    from npudoctor.proof.segment import is_candidate
 
-    return [segment for segment in segments if not candidate(segment)]
+    return [segment for segment in segments if not is_candidate(segment)]
 
 
 def _judge_kernel_objects(
@@ -404,7 +404,7 @@ def _file_line(state: SharedFileState, names: dict[int, str], now: float) -> str
         size=format_size(entry.allocated_bytes),
         owner=names.get(entry.uid, str(entry.uid)),
         minutes=int((now - entry.ctime_ns / 1e9) // 60),
-        why="; ".join(filter(None, dict.fromkeys((state.told, state.why)))),
+        why="; ".join(filter(None, dict.fromkeys((state.creator_state, state.why)))),
     )
 
 

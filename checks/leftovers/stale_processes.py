@@ -28,7 +28,7 @@ from npudoctor.host.users.accounts import user_names
 if TYPE_CHECKING:
     from npudoctor.host.process.processes import Process
     from npudoctor.proof.stale import StaleJudge
-    from npudoctor.proof.two_samples import Holder
+    from npudoctor.proof.two_samples import DeviceHolder
 
 
 @check(
@@ -144,11 +144,11 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield from _report_idle(
         host, [holder for holder in samples.idle if holder.process.pid not in reported_pids]
     )
-    if proofs and judge.blind:
+    if proofs and judge.why_blind:
         raise Unknown(
             _(
                 "could not determine whether a process has outlived its job or container: {why}",
-                why=judge.blind,
+                why=judge.why_blind,
             ),
             advisory=True,
         )
@@ -232,7 +232,7 @@ def _report_outlived_job(host: Host, reason_by_pid: Mapping[int, str]) -> Iterat
         )
 
 
-def _report_stuck(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
+def _report_stuck(host: Host, holders: Sequence[DeviceHolder]) -> Iterator[Finding]:
     """Report processes stuck in state D, those that hold a device in a finding of their own."""
     for with_device in (True, False):
         details = {
@@ -304,7 +304,7 @@ def _report_compile_workers(host: Host, orphans: Sequence[Process]) -> Iterator[
         )
 
 
-def _report_idle(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
+def _report_idle(host: Host, holders: Sequence[DeviceHolder]) -> Iterator[Finding]:
     """Report processes that hold a device and did nothing in two samples. They are only named."""
     if holders:
         details = {holder.process.pid: ", ".join(holder.nodes) for holder in holders}
@@ -377,9 +377,9 @@ def _group_by_owner(
 ) -> tuple[list[SignalProcess], dict[int, str]]:
     """Return the steps, one for each job or container and each user, and the reason by pid for those that are
     only shown."""
-    from npudoctor.proof.ending import Endings
+    from npudoctor.proof.ending import EndingJudge
 
-    endings = Endings(host, judge)
+    endings = EndingJudge(host, judge)
     why_by_pid = {pid: why for pid in stale if (why := endings.why_not(pid))}
     groups: dict[tuple[str, int], set[int]] = {}
     for pid, over in stale.items():

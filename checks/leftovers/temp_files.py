@@ -107,7 +107,7 @@ def _find_folders(host: Host) -> tuple[list[TempFolder], str]:
     """Those in all temporary folders, and why one could not be looked into."""
     # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
     # load it.
-    from npudoctor.facts.leftovers.temporary_folders import temp_folders
+    from npudoctor.facts.leftovers.temporary_folders import find_temp_folders
 
     folders: dict[str, TempFolder] = {}
     unread = ""
@@ -115,7 +115,7 @@ def _find_folders(host: Host) -> tuple[list[TempFolder], str]:
         if not place.startswith("/"):
             continue
         try:
-            folders.update({folder.path: folder for folder in temp_folders(host.running_files, place)})
+            folders.update({folder.path: folder for folder in find_temp_folders(host.running_files, place)})
         except CannotTell as error:
             # The other folders are still judged; the check ends as unknown.
             unread = error.reason
@@ -124,7 +124,7 @@ def _find_folders(host: Host) -> tuple[list[TempFolder], str]:
 
 def _find_locks(host: Host) -> list[str]:
     """Return the build locks of the job's user, or of --user; empty if that user's home cannot be read."""
-    from npudoctor.facts.leftovers.temporary_folders import build_locks
+    from npudoctor.facts.leftovers.temporary_folders import find_build_locks
 
     root: Optional[str] = host.variables.get(EXTENSIONS) or None
     owner = selected_owner(host)
@@ -135,7 +135,7 @@ def _find_locks(host: Host) -> list[str]:
         home = job_user(host).home if owner is None else home_of(host.files, owner)
         root = f"{home}/.cache/torch_extensions" if home else ""
     try:
-        return list(build_locks(host.running_files, root)) if root.startswith("/") else []
+        return list(find_build_locks(host.running_files, root)) if root.startswith("/") else []
     except CannotTell:
         # Builds in a home that cannot be read cannot be judged.
         return []

@@ -15,10 +15,10 @@ from npudoctor.core.ports import (
     runs,
     spell,
     stretch,
+    subtract,
     width,
-    without,
 )
-from npudoctor.facts.job.ports import BASE, DEFAULTS, RANGE, Claim
+from npudoctor.facts.job.ports import BASE, DEFAULTS, RANGE, PortClaim
 from npudoctor.host import CannotTell
 from npudoctor.host.network.sockets import TcpSocket
 
@@ -39,7 +39,7 @@ def reserve_fix(host: Host, outgoing: Span, reserved: Sequence[Span], more: Sequ
     outgoing connections."""
     if 2 * width(more) > width([outgoing]):
         return None
-    current, planned = (spell(without(spans, ())) for spans in (reserved, [*reserved, *more]))
+    current, planned = (spell(subtract(spans, ())) for spans in (reserved, [*reserved, *more]))
     step = SetKernel(RESERVED, planned, current)
     if host.system.is_container():  # its network may be the host's, and no boot reads its files
         title = _("Reserve the ports until the container ends, or on its host")
@@ -72,7 +72,9 @@ def _find_deciding_path(host: Host) -> Optional[str]:
     return None if folder is not None and folder.is_dir else BOOT[0]
 
 
-def other_ports_fix(host: Host, claim: Claim, bound: Sequence[TcpSocket], first: int = 0) -> Optional[Fix]:
+def other_ports_fix(
+    host: Host, claim: PortClaim, bound: Sequence[TcpSocket], first: int = 0
+) -> Optional[Fix]:
     """Return the line that moves the job to other ports: free, no defaults of the job, and not in the
     kernel's range for outgoing connections. None if there are none.
 
@@ -83,7 +85,7 @@ def other_ports_fix(host: Host, claim: Claim, bound: Sequence[TcpSocket], first:
     except CannotTell:
         # Without the kernel's range no port is excluded by it.
         outgoing, reserved = None, ()
-    avoid = [*without([outgoing], reserved)] if outgoing else []
+    avoid = [*subtract([outgoing], reserved)] if outgoing else []
     avoid += [*claim.spans, *((port, port) for port in DEFAULTS)]
     bound_ports = runs(socket.port for socket in bound)
     if not claim.hccl:

@@ -7,10 +7,10 @@ from typing import Optional, Union
 
 from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Severity, Skip, Unknown, _, check, ngettext
 from npudoctor.checks.network._firewall_fixes import Blocker, open_ports_fix, zone_of
-from npudoctor.core.ports import Span, overlap, runs, spell, without
-from npudoctor.facts.job.expected_accelerator import meant_for_other_machines
+from npudoctor.core.ports import Span, overlap, runs, spell, subtract
+from npudoctor.facts.job.expected_accelerator import may_be_for_other_machines
 from npudoctor.facts.job.nodes import is_here, is_rank_zero, node_count
-from npudoctor.facts.job.ports import Claim, named_ports
+from npudoctor.facts.job.ports import PortClaim, find_named_ports
 from npudoctor.facts.leftovers.port_holders import abbreviate
 from npudoctor.firewall.hooks import Firewall, PortVerdict
 from npudoctor.firewall.inbound import Sender, find_any_senders, find_senders, judge_ports, worst_answer
@@ -97,11 +97,11 @@ def firewall(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(doubt, advisory=not verdicts.is_verdict_needed)
 
 
-def _find_claims(host: Host) -> Iterator[Claim]:
+def _find_claims(host: Host) -> Iterator[PortClaim]:
     """Yield the claims on ports that the job surely binds on this machine, as far as variables and names
     tell."""
-    for ports in named_ports(host):
-        if not isinstance(ports, Claim) or not ports.spans:
+    for ports in find_named_ports(host):
+        if not isinstance(ports, PortClaim) or not ports.spans:
             continue
         if ports.unsure:
             is_own = is_here(host, host.variables.get(_PLACES.get(ports.variable, ""), ""))
@@ -110,7 +110,7 @@ def _find_claims(host: Host) -> Iterator[Claim]:
         yield ports
 
 
-def _ports(claims: Sequence[Claim]) -> list[Span]:
+def _ports(claims: Sequence[PortClaim]) -> list[Span]:
     """The ports of all claims, cut where there are too many."""
     return list(dict.fromkeys(span for claim in claims for span in limit_ports(claim.spans)))
 
@@ -247,7 +247,7 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _judge_claim(host: Host, claim: Claim, verdicts: CallerVerdicts) -> Iterator[Finding]:
+def _judge_claim(host: Host, claim: PortClaim, verdicts: CallerVerdicts) -> Iterator[Finding]:
     """The finding about the ports of one claim."""
     blocked = verdicts.find_blocked(claim.spans)
     if not blocked:
@@ -266,7 +266,7 @@ def _judge_claim(host: Host, claim: Claim, verdicts: CallerVerdicts) -> Iterator
             label=claim.label,
             place=abbreviate(places, 3),
         ),
-        severity=_blocked_severity(host, claim, verdicts, covers_all=without(claim.spans, ports) == ()),
+        severity=_blocked_severity(host, claim, verdicts, covers_all=subtract(claim.spans, ports) == ()),
         evidence=places[:8],
         action=Action.CONFIG,
         fix=open_ports_fix(
@@ -300,12 +300,12 @@ def _blockers(blocked: Sequence[BlockedCaller]) -> list[Blocker]:
 
 
 def _blocked_severity(
-    host: Host, claim: Claim, verdicts: CallerVerdicts, covers_all: bool
+    host: Host, claim: PortClaim, verdicts: CallerVerdicts, covers_all: bool
 ) -> Optional[Severity]:
     """Return the severity; None means the declared one, an error. `covers_all`: all ports of the claim are
     blocked, which matters because HCCL takes the first free one of a range."""
     has_several_nodes = verdicts.for_peers or (verdicts.nodes or 0) > 1
-    is_for_others = not verdicts.for_peers and meant_for_other_machines(host)
+    is_for_others = not verdicts.for_peers and may_be_for_other_machines(host)
     if verdicts.nodes == 1 or is_for_others or (not has_several_nodes and not claim.variable):
         return Severity.INFO
     if not has_several_nodes:

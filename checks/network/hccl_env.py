@@ -152,7 +152,7 @@ def _chip(host: Host) -> str:
 
 def _judge_value(row: VariableRow, value: str, chip: str) -> Optional[Finding]:
     """Return a finding if HCCL does not accept the value, else None."""
-    from npudoctor.facts.job.input_cleanup import cleaned_up
+    from npudoctor.facts.job.input_cleanup import clean_up
     from npudoctor.knowledge.hccl import nearest_valid, row_on_chip, what_is_wrong
 
     chip_row = row_on_chip(row, chip)
@@ -165,7 +165,7 @@ def _judge_value(row: VariableRow, value: str, chip: str) -> Optional[Finding]:
     why = what_is_wrong(chip_row, value)
     if why is None:
         return None
-    cleaned = cleaned_up(value)
+    cleaned = clean_up(value)
     severity: Severity = ERROR if chip_row.get("refused") else WARNING
     if cleaned != value and cleaned and what_is_wrong(chip_row, cleaned) is None:
         text = _(
@@ -210,7 +210,7 @@ def _judge_combinations(
     valid: Mapping[str, str], rows: Mapping[str, VariableRow], variables: Mapping[str, str], chip: str
 ) -> Iterator[Finding]:
     """Judge combinations of valid values."""
-    from npudoctor.facts.hccl.combinations import is_refused_pair, limits_out_of_order
+    from npudoctor.facts.hccl.combinations import find_limits_out_of_order, is_refused_pair
 
     pcie, roce = (valid.get(name) for name in INTRA)
     if all(name in valid or name not in rows for name in INTRA) and is_refused_pair(pcie, roce):
@@ -219,7 +219,7 @@ def _judge_combinations(
     ranks = {name: variables[name] for name in TABLE if variables.get(name)}
     if chief and ranks:
         yield _report_conflict(chief, ranks)
-    for shorter, longer, is_lost in limits_out_of_order(valid, (CONNECT, EXECUTE, EVENT)):
+    for shorter, longer, is_lost in find_limits_out_of_order(valid, (CONNECT, EXECUTE, EVENT)):
         yield _report_order(shorter, longer, valid, WARNING if is_lost else INFO)
     for name, value in valid.items():
         yield from _judge_effects(rows[name], value, valid, variables, chip)

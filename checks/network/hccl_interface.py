@@ -24,8 +24,8 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.facts.job.expected_accelerator import accelerators, meant_for_other_machines
-from npudoctor.facts.job.peers import first_peer, several_nodes
+from npudoctor.facts.job.expected_accelerator import accelerators, may_be_for_other_machines
+from npudoctor.facts.job.peers import find_first_peer, has_several_nodes
 from npudoctor.host.network.interfaces import Interface
 
 if TYPE_CHECKING:
@@ -104,10 +104,10 @@ def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
     if why:
         # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
         # load it.
-        from npudoctor.facts.job.input_cleanup import cleaned_up
+        from npudoctor.facts.job.input_cleanup import clean_up
 
         # The value without what a document left about it, where that is an address.
-        cleaned = cleaned_up(value)
+        cleaned = clean_up(value)
         if cleaned and _read_value(cleaned)[2]:
             cleaned = ""
         yield (
@@ -120,7 +120,7 @@ def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
     name, mtu = (owner.name, host.network.mtu_of(owner.name)) if owner else (None, None)
     yield Facts({"address": address, "interface": name, "mtu": mtu})
     if owner is None or own_address is None:
-        severity = INFO if meant_for_other_machines(host) else ERROR
+        severity = INFO if may_be_for_other_machines(host) else ERROR
         yield _report_not_ours(value, host.network.interfaces(), _better_address(host), severity)
         return
     yield from _judge_interface(host, value, owner)
@@ -181,7 +181,7 @@ def _find_owner(host: Host, address: str, zone: str) -> tuple[Optional[Interface
 def _judge_interface(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
     """Report an interface that is down or leads to no other machine."""
 
-    is_multi_node, is_for_others = several_nodes(host), meant_for_other_machines(host)
+    is_multi_node, is_for_others = has_several_nodes(host), may_be_for_other_machines(host)
     if not owner.is_alive:
         worst = ERROR if is_multi_node else WARNING
         yield _report_down(value, owner, INFO if is_for_others else worst)
@@ -220,7 +220,7 @@ def _report_down(value: str, owner: Interface, severity: Severity) -> Finding:
 def _judge_route(host: Host, value: str, owner: Interface, own_address: Address) -> Iterator[Finding]:
     """Report if packets from this address to the master have no route or leave by another interface."""
 
-    peer = first_peer(host)
+    peer = find_first_peer(host)
     # If the master's address is of the other IP family, its route says nothing about this address.
     if (
         peer is None
@@ -241,7 +241,7 @@ def _judge_route(host: Host, value: str, owner: Interface, own_address: Address)
             named_by=peer.named_by,
         )
         yield _finding(
-            "no-way", message, value, None, (owner,), INFO if meant_for_other_machines(host) else WARNING
+            "no-way", message, value, None, (owner,), INFO if may_be_for_other_machines(host) else WARNING
         )
     elif not route.local and route.index != owner.index:
         route_interface = host.network.interface_at(route.index)
@@ -249,7 +249,7 @@ def _judge_route(host: Host, value: str, owner: Interface, own_address: Address)
 
         network = ipaddress.ip_network(f"{own_address.text}/{own_address.length}", strict=False)
         is_same_network = ipaddress.ip_address(peer.address) in network
-        severity = INFO if is_same_network or meant_for_other_machines(host) else WARNING
+        severity = INFO if is_same_network or may_be_for_other_machines(host) else WARNING
         # An address on one interface while packets leave by another.
         text = _(
             "HCCL_IF_IP is {value} on {interface}, but the route to {far} ({named_by}) uses {other}",
@@ -273,9 +273,9 @@ def _judge_route(host: Host, value: str, owner: Interface, own_address: Address)
 def _better_address(host: Host) -> str:
     """Return the source address of packets to the master, else the only address that other nodes can reach;
     "" if there is none or several."""
-    from npudoctor.facts.job.interface_names import addresses
+    from npudoctor.facts.job.interface_names import usable_addresses
 
-    peer = first_peer(host)
+    peer = find_first_peer(host)
     route = host.network.route_to(peer.address) if peer else None
     if route is not None and route.source and not route.local:
         return route.source
@@ -284,7 +284,9 @@ def _better_address(host: Host) -> str:
         for interface in host.network.interfaces()
         if interface.is_alive and not interface.is_internal
     ]
-    own_texts = [address.text for interface in outer for address in addresses(interface) if not address.ipv6]
+    own_texts = [
+        address.text for interface in outer for address in usable_addresses(interface) if not address.ipv6
+    ]
     return own_texts[0] if len(own_texts) == 1 else ""
 
 

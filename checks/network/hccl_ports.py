@@ -31,10 +31,18 @@ from npudoctor.checks.network._hccl_ports_fixes import (
     other_ports_fix,
     reserve_fix,
 )
-from npudoctor.core.ports import Span, mask, overlap, runs, spell, without
+from npudoctor.core.ports import Span, mask, overlap, runs, spell, subtract
 from npudoctor.facts.job.expected_accelerator import gpu_here, npu_here
-from npudoctor.facts.job.ports import DEFAULTS, RANGE, BadPorts, Claim, NamedPorts, RemotePort, named_ports
-from npudoctor.facts.leftovers.port_holders import Holders, Occupants, abbreviate, occupants
+from npudoctor.facts.job.ports import (
+    DEFAULTS,
+    RANGE,
+    BadPorts,
+    NamedPorts,
+    PortClaim,
+    RemotePort,
+    find_named_ports,
+)
+from npudoctor.facts.leftovers.port_holders import PortHolders, PortOccupants, abbreviate, find_occupants
 from npudoctor.host.network.sockets import TcpSocket
 from npudoctor.proof.stale import staleness
 
@@ -115,9 +123,9 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
     HCCL environment variables HCCL_IF_BASE_PORT, HCCL_HOST_SOCKET_PORT_RANGE; torchrun; msrun; proc_net(5);
     Documentation/networking/ip-sysctl.rst of the kernel; Slurm's cgroup guide.
     """
-    holders = Holders(host)
+    holders = PortHolders(host)
     declared: list[NamedPorts] = []
-    for ports in named_ports(host):
+    for ports in find_named_ports(host):
         declared.append(ports)
         if isinstance(ports, BadPorts):
             # HCCL stops with EI0001 at such a value; a lenient one is only a warning, because HCCL drops
@@ -137,12 +145,12 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
         elif isinstance(ports, RemotePort):
             place = {"variable": ports.variable, "value": ports.value[:80] or None}
             yield Facts(
-                {f"tcp/{ports.port}": {"state": "elsewhere" if ports.known else "not-judged", **place}}
+                {f"tcp/{ports.port}": {"state": "elsewhere" if ports.is_elsewhere else "not-judged", **place}}
             )
         else:
             # The kernel does not list sockets that are bound but neither listen nor are connected
             # (proc_net(5)).
-            occupied = occupants(ports, host.sockets.bound_sockets(), holders)
+            occupied = find_occupants(ports, host.sockets.bound_sockets(), holders)
             yield Facts(_facts(host, ports, occupied, holders))
             if not ports.unsure:
                 yield from _judge(host, ports, occupied.held, holders)
@@ -151,8 +159,8 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
     defaults = _find_default_listeners(host, declared, holders)
     if defaults:
         yield _report_defaults(defaults, holders)
-    unsure = [ports for ports in declared if isinstance(ports, Claim) and ports.unsure]
-    blocked = [(ports, occupants(ports, host.sockets.bound_sockets(), holders).held) for ports in unsure]
+    unsure = [ports for ports in declared if isinstance(ports, PortClaim) and ports.unsure]
+    blocked = [(ports, find_occupants(ports, host.sockets.bound_sockets(), holders).held) for ports in unsure]
     # It is unknown whether these claims are for this machine, so a held port is neither right nor wrong.
     unsure_text = _("TCP port {ports} ({label}) is held on {addresses} by {who}, and {why}")
     undecided = [
@@ -166,7 +174,9 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("no variable sets a port of this machine, and no NPU is used"))
 
 
-def _judge(host: Host, claim: Claim, sockets: Sequence[TcpSocket], holders: Holders) -> Iterator[Finding]:
+def _judge(
+    host: Host, claim: PortClaim, sockets: Sequence[TcpSocket], holders: PortHolders
+) -> Iterator[Finding]:
     proofs = {pid: staleness(host, pid) for socket in sockets for pid in holders.pids(socket)}
     stale: list[TcpSocket] = []
     living: list[TcpSocket] = []
@@ -203,7 +213,7 @@ def _judge(host: Host, claim: Claim, sockets: Sequence[TcpSocket], holders: Hold
         yield ephemeral
 
 
-def _facts(host: Host, claim: Claim, occupied: Occupants, holders: Holders) -> dict[str, object]:
+def _facts(host: Host, claim: PortClaim, occupied: PortOccupants, holders: PortHolders) -> dict[str, object]:
     """Free ports as ranges, others each with its holders; `state` is free, partly-free, ancestor or held."""
     sockets_by_port: dict[int, tuple[str, list[TcpSocket]]] = {}
     kinds = {"held": occupied.held, "ancestor": occupied.ancestors, "partly-free": occupied.apart}
@@ -217,7 +227,7 @@ def _facts(host: Host, claim: Claim, occupied: Occupants, holders: Holders) -> d
         states.update(
             {(port, port): _describe_holders(*entry, holders) for port, entry in sockets_by_port.items()}
         )
-        states.update({span: {"state": "free"} for span in without(claim.spans, states)})
+        states.update({span: {"state": "free"} for span in subtract(claim.spans, states)})
     facts: dict[str, object] = {f"tcp/{spell([span])}": states[span] for span in sorted(states)}
     if claim.hccl:
         npu = host.variables.get("HCCL_NPU_SOCKET_PORT_RANGE", "").replace(" ", "") or NPU_PORT
@@ -226,7 +236,7 @@ def _facts(host: Host, claim: Claim, occupied: Occupants, holders: Holders) -> d
     return facts
 
 
-def _describe_holders(state: str, sockets: Sequence[TcpSocket], holders: Holders) -> Mapping[str, object]:
+def _describe_holders(state: str, sockets: Sequence[TcpSocket], holders: PortHolders) -> Mapping[str, object]:
     return {
         "state": state,
         "addresses": sorted({socket.address for socket in sockets}),
@@ -235,10 +245,14 @@ def _describe_holders(state: str, sockets: Sequence[TcpSocket], holders: Holders
     }
 
 
-def _find_default_listeners(host: Host, declared: Sequence[NamedPorts], holders: Holders) -> list[TcpSocket]:
+def _find_default_listeners(
+    host: Host, declared: Sequence[NamedPorts], holders: PortHolders
+) -> list[TcpSocket]:
     """Return the listeners on default ports that no variable names."""
-    spans = [span for ports in declared if isinstance(ports, Claim) for span in ports.spans]
-    spans += [(ports.port, ports.port) for ports in declared if isinstance(ports, RemotePort) and ports.known]
+    spans = [span for ports in declared if isinstance(ports, PortClaim) for span in ports.spans]
+    spans += [
+        (ports.port, ports.port) for ports in declared if isinstance(ports, RemotePort) and ports.is_elsewhere
+    ]
     claimed = mask(spans)
     return [
         socket
@@ -247,7 +261,7 @@ def _find_default_listeners(host: Host, declared: Sequence[NamedPorts], holders:
         and socket.port in DEFAULTS
         and not claimed[socket.port]
         # torchrun's agent listens on MASTER_PORT for the job.
-        and not holders.is_ancestors(socket)
+        and not holders.is_held_by_ancestor(socket)
     ]
 
 
@@ -255,7 +269,7 @@ SHOWN = 32  # evidence lines of one finding
 
 
 def _report_held_by_stale(
-    claim: Claim, sockets: Sequence[TcpSocket], holders: Holders, proofs: Iterable[str], host: Host
+    claim: PortClaim, sockets: Sequence[TcpSocket], holders: PortHolders, proofs: Iterable[str], host: Host
 ) -> Finding:
     """Report ports held by processes of a job or container that is over. `proofs`: why each is stale."""
     text = ngettext(
@@ -279,7 +293,7 @@ def _report_held_by_stale(
     )
 
 
-def _report_defaults(sockets: Sequence[TcpSocket], holders: Holders) -> Finding:
+def _report_defaults(sockets: Sequence[TcpSocket], holders: PortHolders) -> Finding:
     """Report held default ports that no variable names: they matter only to a job that names no port."""
     text = ngettext(
         "Default TCP port {ports} ({label}) is held on {addresses} by {who}; no variable sets it",
@@ -291,11 +305,11 @@ def _report_defaults(sockets: Sequence[TcpSocket], holders: Holders) -> Finding:
     return Finding("hccl-ports.default-held", message, evidence=_evidence(sockets, holders))
 
 
-def _judge_ephemeral(host: Host, claim: Claim) -> Optional[Finding]:
+def _judge_ephemeral(host: Host, claim: PortClaim) -> Optional[Finding]:
     """Report ports that the kernel may give to an outgoing connection before the job binds them."""
     outgoing, reserved = kernel_ports(host)
     # The kernel never picks a reserved port by itself; bind() to one still works (ip-sysctl.rst).
-    unreserved = without(overlap(claim.spans, [outgoing]), reserved) if outgoing else ()
+    unreserved = subtract(overlap(claim.spans, [outgoing]), reserved) if outgoing else ()
     if not outgoing or not unreserved:
         return None
     message = _(
@@ -311,7 +325,7 @@ def _judge_ephemeral(host: Host, claim: Claim) -> Optional[Finding]:
     return Finding("hccl-ports.ephemeral", message, action=Action.CONFIG, fix=fix)
 
 
-def _fill_text(text: str, label: str, sockets: Sequence[TcpSocket], holders: Holders, **more: str) -> str:
+def _fill_text(text: str, label: str, sockets: Sequence[TcpSocket], holders: PortHolders, **more: str) -> str:
     return text.format(
         ports=_list_spans(runs(socket.port for socket in sockets)),
         label=label,
@@ -325,7 +339,7 @@ def _list_spans(spans: Iterable[Span]) -> str:
     return abbreviate((spell([span]) for span in spans), 8)
 
 
-def _evidence(sockets: Sequence[TcpSocket], holders: Holders) -> tuple[str, ...]:
+def _evidence(sockets: Sequence[TcpSocket], holders: PortHolders) -> tuple[str, ...]:
     lines = []
     for socket in sockets[:SHOWN]:
         address = f"[{socket.address}]" if ":" in socket.address else socket.address

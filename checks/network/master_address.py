@@ -25,11 +25,11 @@ from npudoctor import (
 )
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.ports import parse_port
-from npudoctor.facts.job.expected_accelerator import meant_for_other_machines
-from npudoctor.facts.job.input_cleanup import cleaned_up
-from npudoctor.facts.job.local_addresses import is_local, same_host
+from npudoctor.facts.job.expected_accelerator import may_be_for_other_machines
+from npudoctor.facts.job.input_cleanup import clean_up
+from npudoctor.facts.job.local_addresses import is_local, is_same_host
 from npudoctor.facts.job.nodes import is_rank_zero
-from npudoctor.facts.job.peers import several_nodes
+from npudoctor.facts.job.peers import has_several_nodes
 
 # The variables of torch.distributed, MindSpore, TensorFlow on HCCL, and Paddle.
 NAMES = ("MASTER_ADDR", "MS_SCHED_HOST", "CM_CHIEF_IP", "PADDLE_MASTER")
@@ -139,7 +139,7 @@ def master_address(host: Host) -> Iterator[Union[Finding, Facts]]:
     if silent:
         raise Unknown(
             _("{names} could not be resolved", names=", ".join(silent)),
-            advisory=meant_for_other_machines(host),
+            advisory=may_be_for_other_machines(host),
         )
 
 
@@ -221,7 +221,7 @@ def _is_name(text: str) -> bool:
 
 def _strip_punctuation(value: str) -> str:
     """Return the value without quotes, protocol, port or brackets; "" if no address or name remains."""
-    plain = cleaned_up(value).rpartition("//")[2].rstrip("/")
+    plain = clean_up(value).rpartition("//")[2].rstrip("/")
     host_name, colon, number = plain.rpartition(":")
     if colon and number.isdigit() and ":" not in host_name.strip("[]"):
         plain = host_name
@@ -233,7 +233,7 @@ def _judge_place(host: Host, variable: str, place: str, addresses: Sequence[str]
     """Yield what is wrong with the address, the most important first; the caller reports only that."""
     import ipaddress
 
-    is_multi_node, is_first = several_nodes(host), is_rank_zero(host)
+    is_multi_node, is_first = has_several_nodes(host), is_rank_zero(host)
     own_addresses = [address for address in addresses if is_local(host, address)]
     numbers = [ipaddress.ip_address(address.partition("%")[0]) for address in addresses]
     if variable == "MS_SCHED_HOST" and all(":" in address for address in addresses):
@@ -245,7 +245,7 @@ def _judge_place(host: Host, variable: str, place: str, addresses: Sequence[str]
     if all(number.is_loopback or number.is_unspecified for number in numbers):
         # Debian's /etc/hosts has 127.0.1.1 with the machine's own name (Debian Reference, "The hostname
         # resolution").
-        if is_multi_node and same_host(place.lower(), host.system.name.lower()):
+        if is_multi_node and is_same_host(place.lower(), host.system.name.lower()):
             # Only on this machine does its own name resolve to a loopback address.
             message = _(
                 "{variable} is {value}, this machine's name, which resolves here to {addresses}, not to a "
@@ -309,7 +309,7 @@ def _better_address(host: Host, is_master_here: bool) -> str:
 
 
 def _limit_severity(host: Host, severity: Severity) -> Severity:
-    return INFO if meant_for_other_machines(host) else severity
+    return INFO if may_be_for_other_machines(host) else severity
 
 
 LONGEST = 80  # of a value that is shown

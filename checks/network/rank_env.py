@@ -30,11 +30,11 @@ from npudoctor.facts.job.launchers import (
     PADDLE,
     TORCH,
     LauncherVariables,
-    beyond,
-    clashing_sizes,
-    contradictions,
-    number,
-    unreadable,
+    find_beyond_count,
+    find_clashing_sizes,
+    find_contradictions,
+    find_unreadable,
+    parse_count,
 )
 from npudoctor.host import CannotTell
 
@@ -137,7 +137,7 @@ def rank_env(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _judge_each(variables: Mapping[str, str]) -> Iterator[Finding]:
     """Judge the variables of each launcher by themselves."""
     for names in (TORCH, MSRUN, ASCEND, PADDLE):
-        unreadable_names = unreadable(names, variables)
+        unreadable_names = find_unreadable(names, variables)
         if unreadable_names:
             # These values are not numbers.
             values_text = ", ".join(f"{name}={variables[name][:SHOWN]}" for name in unreadable_names)
@@ -148,12 +148,12 @@ def _judge_each(variables: Mapping[str, str]) -> Iterator[Finding]:
                 variables,
                 names if names.ours else None,
             )
-        for index, count in beyond(names, variables):
+        for index, count in find_beyond_count(names, variables):
             yield _report_out_of_range(names, index, count, variables, None)
     for names in NODES:
-        for index, count in beyond(names, variables):
+        for index, count in find_beyond_count(names, variables):
             yield _report_out_of_range(names, index, count, variables, WARNING)
-    rank, local = number(variables.get("RANK")), number(variables.get("LOCAL_RANK"))
+    rank, local = parse_count(variables.get("RANK")), parse_count(variables.get("LOCAL_RANK"))
     if rank is not None and local is not None and local > rank:
         yield _report_disagreement(
             _("RANK is {rank}, less than LOCAL_RANK ({local})", local=local, rank=rank), TORCH.all, variables
@@ -162,7 +162,7 @@ def _judge_each(variables: Mapping[str, str]) -> Iterator[Finding]:
 
 def _compare_launchers(variables: Mapping[str, str]) -> Iterator[Finding]:
     """Report contradictions between the variables of two launchers."""
-    for first, second in contradictions(variables):
+    for first, second in find_contradictions(variables):
         message = _(
             "{one}={rank} ({launcher}), but {other}={other_rank} ({other_launcher}), both with {size} ranks",
             one=first.names.rank,
@@ -175,7 +175,7 @@ def _compare_launchers(variables: Mapping[str, str]) -> Iterator[Finding]:
         )
         yield _report_disagreement(message, (*first.names.all, *second.names.all), variables)
     # Neither count divides the other, so one launcher's ranks cannot be a part of the other's.
-    for first, second in clashing_sizes(variables):
+    for first, second in find_clashing_sizes(variables):
         message = _(
             "{one}={size} ({launcher}), but {other}={other_size} ({other_launcher}): neither is a "
             "multiple of the other",
@@ -200,7 +200,7 @@ def _judge_mindspore(variables: Mapping[str, str]) -> Iterator[Finding]:
     missing = [name for name in SCHEDULER if not variables.get(name)]
     if missing:
         yield _report_half_set("msrun", missing, names, variables, WARNING)
-    workers, size = (number(variables.get(name)) for name in (MSRUN.size, "RANK_SIZE"))
+    workers, size = (parse_count(variables.get(name)) for name in (MSRUN.size, "RANK_SIZE"))
     if workers and size and workers != size and not (workers % size and size % workers):
         yield _report_disagreement(
             _("MS_WORKER_NUM is {workers}, but RANK_SIZE is {size}", workers=workers, size=size),
@@ -217,7 +217,7 @@ def _judge_paddle(variables: Mapping[str, str]) -> Iterator[Finding]:
     if not listed:
         return
     endpoints = [endpoint.strip() for endpoint in listed.split(",")]
-    size, rank = (number(variables.get(name)) for name in (PADDLE.size, PADDLE.rank))
+    size, rank = (parse_count(variables.get(name)) for name in (PADDLE.size, PADDLE.rank))
     own_endpoint = variables.get("PADDLE_CURRENT_ENDPOINT")
     if size and size != len(endpoints):
         yield _report_disagreement(
@@ -253,7 +253,7 @@ def _judge_devices(host: Host, variables: Mapping[str, str]) -> Iterator[Finding
         return
     # LOCAL_RANK counts from 0; LOCAL_WORLD_SIZE is a count.
     for name, spare in (("LOCAL_RANK", 1), ("LOCAL_WORLD_SIZE", 0)):
-        value = number(variables.get(name))
+        value = parse_count(variables.get(name))
         if value is not None and value + spare > devices:
             # More ranks here than devices.
             if name == "LOCAL_RANK":

@@ -28,7 +28,7 @@ from npudoctor.core.frozen import replace
 
 if TYPE_CHECKING:
     from npudoctor.facts.rank_table.reading import RankTableFile
-    from npudoctor.facts.rank_table.rules import Fault
+    from npudoctor.facts.rank_table.rules import RankTableFault
 
 SHOWN = 20
 # A rank that rank-env already reports as invalid cannot be in the table.
@@ -216,8 +216,8 @@ def _report_initializing(host: Host, path: str) -> Finding:
 
 def _judge_table(host: Host, path: str, file: RankTableFile) -> Iterator[Union[Finding, Facts]]:
     from npudoctor.facts.rank_table.model import SERVERS, VERSIONS, RankTableReader, template_of
-    from npudoctor.facts.rank_table.rules import Fault, inner_faults
-    from npudoctor.facts.rank_table.this_machine import Here
+    from npudoctor.facts.rank_table.rules import RankTableFault, find_inner_faults
+    from npudoctor.facts.rank_table.this_machine import LocalRankTable
 
     version = file.table.get("version")
     if template_of(file.table) == SERVERS and isinstance(version, str) and version not in ("", *VERSIONS):
@@ -232,10 +232,10 @@ def _judge_table(host: Host, path: str, file: RankTableFile) -> Iterator[Union[F
     reader = RankTableReader()
     status = reader.text(file.table, "status", "")
     table = reader.table(file.table)
-    faults = [Fault("bad-value", text) for text in reader.faults]
+    faults = [RankTableFault("bad-value", text) for text in reader.faults]
     if status not in ("", "completed"):
-        faults.append(Fault("bad-value", _("status is {value}, not completed", value=status[:40])))
-    this_server = Here(host, table)
+        faults.append(RankTableFault("bad-value", _("status is {value}, not completed", value=status[:40])))
+    this_server = LocalRankTable(host, table)
     yield Facts(
         {
             "path": path,
@@ -246,14 +246,14 @@ def _judge_table(host: Host, path: str, file: RankTableFile) -> Iterator[Union[F
             "this-server": this_server.server.id if this_server.server else None,
         }
     )
-    faults += [*inner_faults(table, host.variables), *(this_server.faults() if table.devices else ())]
+    faults += [*find_inner_faults(table, host.variables), *(this_server.faults() if table.devices else ())]
     yield from _report_faults(path, faults)
 
 
-def _report_faults(path: str, faults: Iterable[Fault]) -> Iterator[Finding]:
+def _report_faults(path: str, faults: Iterable[RankTableFault]) -> Iterator[Finding]:
     """Yield one finding for each kind of fault: a wrong script repeats the same fault on every line of a
     table."""
-    by_code: dict[str, list[Fault]] = {}
+    by_code: dict[str, list[RankTableFault]] = {}
     for fault in faults:
         by_code.setdefault(fault.code, []).append(fault)
     for code, members in by_code.items():

@@ -25,7 +25,7 @@ from npudoctor import (
     check,
 )
 from npudoctor.core.frozen import replace
-from npudoctor.facts.job.expected_accelerator import accelerators, meant_for_other_machines
+from npudoctor.facts.job.expected_accelerator import accelerators, may_be_for_other_machines
 from npudoctor.host.network.interfaces import Interface
 
 if TYPE_CHECKING:
@@ -112,9 +112,9 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("no variable names an interface"))
     # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
     # load it.
-    from npudoctor.facts.job.peers import several_nodes
+    from npudoctor.facts.job.peers import has_several_nodes
 
-    several = several_nodes(host)
+    several = has_several_nodes(host)
     picks: dict[str, Sequence[Interface]] = {}
     for variable in variables:
         pattern = _read_pattern(variable, host.variables[variable])
@@ -126,7 +126,7 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
         # The variables of a login node are for other machines, and HCCL ignores this one if HCCL_IF_IP is
         # set.
         is_unread = variable == HCCL and host.variables.get("HCCL_IF_IP")
-        cap = INFO if is_unread or meant_for_other_machines(host) else ERROR
+        cap = INFO if is_unread or may_be_for_other_machines(host) else ERROR
         for finding in _judge(host, variable, pattern, several):
             if finding.severity is None or finding.code.endswith(("bad-value", "pasted-punctuation")):
                 capped = finding
@@ -184,14 +184,14 @@ def _read_pattern(variable: str, value: str) -> Optional[NamePattern]:
 
 
 def _is_useful(interface: Interface) -> bool:
-    from npudoctor.facts.job.interface_names import addresses
+    from npudoctor.facts.job.interface_names import usable_addresses
 
-    return interface.is_alive and bool(addresses(interface))
+    return interface.is_alive and bool(usable_addresses(interface))
 
 
 def _judge(host: Host, variable: str, pattern: Optional[NamePattern], several: bool) -> Iterator[Finding]:
     """Yield the first fault of a variable."""
-    from npudoctor.facts.job.interface_names import addresses, read_names
+    from npudoctor.facts.job.interface_names import read_names, usable_addresses
 
     value, worst = host.variables[variable], WORST[variable]
     if pattern is None:
@@ -220,10 +220,10 @@ def _judge(host: Host, variable: str, pattern: Optional[NamePattern], several: b
     if not_alive and (pattern.each or not alive):
         # Within one node the address of an interface that is down still works; an interface without one does
         # not.
-        is_harmless = not several and all(addresses(interface) for interface in not_alive)
+        is_harmless = not several and all(usable_addresses(interface) for interface in not_alive)
         yield _report_down(variable, value, not_alive, WARNING if is_harmless else worst)
         return
-    without_address = [interface for interface in alive if not addresses(interface)]
+    without_address = [interface for interface in alive if not usable_addresses(interface)]
     if without_address and (pattern.each or len(without_address) == len(alive)):
         # Gloo accepts a link-local address too, even a tentative one, which works within one node.
         is_harmless = (
@@ -245,10 +245,10 @@ def _find_pasted(
 ) -> Optional[Finding]:
     """Return a finding for a name with pasted blanks or punctuation; None if the rest matches no
     interface."""
-    from npudoctor.facts.job.input_cleanup import cleaned_up
+    from npudoctor.facts.job.input_cleanup import clean_up
 
     # U+FF0C is the comma of a Chinese input method.
-    cleaned = ",".join(cleaned_up(part) for part in cleaned_up(value).replace("，", ",").split(","))
+    cleaned = ",".join(clean_up(part) for part in clean_up(value).replace("，", ",").split(","))
     pattern = _read_pattern(variable, cleaned)
     if cleaned in ("", value) or pattern is None or not pattern.of(existing) or pattern.missing(existing):
         return None
@@ -297,11 +297,11 @@ def _compare_libraries(host: Host, picks: dict[str, Sequence[Interface]], severa
         )
     if several and _is_hccl_choosing(host):
         from npudoctor.facts.job.interface_names import default_order
-        from npudoctor.facts.job.peers import first_peer
+        from npudoctor.facts.job.peers import find_first_peer
 
         order = default_order(host.network.interfaces())
         if not len([interface for interface in order if not interface.loopback]) < 2:
-            peer = first_peer(host)
+            peer = find_first_peer(host)
             route = host.network.route_to(peer.address) if peer else None
             route_interface = host.network.interface_at(route.index) if route else None
             if (

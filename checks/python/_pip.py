@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Optional
 from npudoctor import Command, Export, FileMark, Fix, Host, Risk, _
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.lazy import pattern
-from npudoctor.facts.python.closure import Need, find_excluding, join_specifiers
+from npudoctor.facts.python.closure import Requirement, find_excluding, join_specifiers
 from npudoctor.facts.python.frameworks import closure_of
 from npudoctor.facts.python.pip import (
-    by_uv,
     entry_of,
-    in_users_site,
     installer,
     installs_nothing,
+    is_in_users_site,
     needs_root,
     pip_argv,
     pip_first,
+    uses_uv,
 )
-from npudoctor.facts.python.specifiers import is_empty, tidy
+from npudoctor.facts.python.specifiers import is_empty, simplify
 from npudoctor.host.python.interpreter import Distribution, normalize_name
 from npudoctor.host.python.requirements import read_requirement
 
@@ -120,10 +120,10 @@ def pip_wheels(
     """
     words = ("install", "--no-index", "--no-deps", "--upgrade", "--force-reinstall")
     manual_fix = pip_fix(host, title, (*words, *paths))
-    if len(manual_fix.steps) != 1 or by_uv(host) or host.options.root is not None:
+    if len(manual_fix.steps) != 1 or uses_uv(host) or host.options.root is not None:
         return manual_fix
     # -I also leaves out the user's site: to replace a copy there, pip must see it.
-    isolated = () if instead_of and in_users_site(host, instead_of) else ("-I",)
+    isolated = () if instead_of and is_in_users_site(host, instead_of) else ("-I",)
     # -I keeps PYTHON* variables, the working directory and the user's site out of pip's own imports;
     # --isolated keeps PIP_* variables and pip.conf out.
     argv = (host.interpreter.path, *isolated, "-m", "pip", "--isolated", *words)
@@ -169,7 +169,7 @@ def pip_replace(host: Host, title: str, names: Sequence[str], requirement: str, 
     """
     first: PipLine = ("download", "--no-deps", "--dest", WHEELS, requirement)
     last: PipLine = (*_AGAIN, "--no-index", "--find-links", WHEELS, requirement)
-    if by_uv(host):  # uv has no `pip download`, so a dry run tests whether an index has the wheel
+    if uses_uv(host):  # uv has no `pip download`, so a dry run tests whether an index has the wheel
         first, last = (*_AGAIN, "--dry-run", requirement), (*_AGAIN, requirement)
     text = _("{title}; run each line only after the previous one has succeeded", title=title)
     return pip_fix(host, text, first, *(("uninstall", *names),) * times, last)
@@ -240,16 +240,18 @@ def install_accepted(
     needs += _find_other_needs(host, name, needs)
     title = title or _("install a {name} that all installed packages accept", name=name)
     fix: Fix = pip_fix(
-        host, title, ("install", *pinned_requirements(host, name), f"{name}{tidy(join_specifiers(needs))}")
+        host,
+        title,
+        ("install", *pinned_requirements(host, name), f"{name}{simplify(join_specifiers(needs))}"),
     )
     return fix
 
 
-def _need(user: Distribution, name: str, specifier: SpecifierSet) -> Need:
-    return Need(user, name, specifier, None, (user.name,), False)
+def _need(user: Distribution, name: str, specifier: SpecifierSet) -> Requirement:
+    return Requirement(user, name, specifier, None, (user.name,), False)
 
 
-def _find_other_needs(host: Host, name: str, needs: list[Need]) -> list[Need]:
+def _find_other_needs(host: Host, name: str, needs: list[Requirement]) -> list[Requirement]:
     """Return the requirements of the other installed packages, without those that contradict the
     frameworks'."""
     layout, joined, more = host.interpreter.layout(), join_specifiers(needs), []
@@ -274,11 +276,11 @@ def pinned_requirements(host: Host, *changed: str) -> tuple[str, ...]:
     closure = closure_of(host)
     changed_names = set(map(normalize_name, changed))
     pin_by_name = {normalize_name(root.name): f"{root.name}=={root.version}" for root in closure.roots}
-    remaining_needs: dict[str, list[Need]] = {}
+    remaining_needs: dict[str, list[Requirement]] = {}
     for need in closure.needs:
         if need.name not in changed_names and normalize_name(need.user.name) not in changed_names:
             remaining_needs.setdefault(need.name, []).append(need)
-    is_unmet = any(not need.met for name in pin_by_name for need in remaining_needs.get(name, ()))
+    is_unmet = any(not need.is_met for name in pin_by_name for need in remaining_needs.get(name, ()))
     if is_unmet or is_triton_overwritten(host) or any(map(find_excluding, remaining_needs.values())):
         return ("--no-deps",)
     # Bounds of our table that are in no metadata, so pip does not know them.
@@ -287,7 +289,7 @@ def pinned_requirements(host: Host, *changed: str) -> tuple[str, ...]:
         for name, needs in remaining_needs.items()
         if name not in pin_by_name and any(need.reason and need.specifier for need in needs)
     }
-    bounds = (f"{name}{tidy(join_specifiers(needs))}" for name, needs in sorted(table_needs.items()))
+    bounds = (f"{name}{simplify(join_specifiers(needs))}" for name, needs in sorted(table_needs.items()))
     return (*(word for name, word in pin_by_name.items() if name not in changed_names), *bounds)
 
 
@@ -295,7 +297,7 @@ def install_one_of(host: Host, first: Distribution, second: Distribution) -> Fix
     """Return the lines that remove two versions of one distribution and reinstall the one that suits all
     frameworks."""
     needs = closure_of(host).of(first.name)
-    suitable = [copy for copy in (first, second) if all(need.met_by(copy) for need in needs)]
+    suitable = [copy for copy in (first, second) if all(need.is_met_by(copy) for need in needs)]
     chosen = max(suitable or (first, second), key=lambda copy: version_numbers(copy.version))
     title = _("remove both, then install {name} again", name=chosen.label)
     fix: Fix = pip_replace(host, title, (normalize_name(first.name),), chosen.requirement, times=2)

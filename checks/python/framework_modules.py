@@ -28,11 +28,17 @@ from npudoctor.facts.python.backends import (
     SWITCH,
     Backend,
     find_backends,
-    missing_import,
-    missing_part,
-    unusable_plugins,
+    find_missing_import,
+    find_missing_part,
+    find_unusable_plugins,
 )
-from npudoctor.facts.python.frameworks import FRAMEWORKS, PACKAGES, be_sure_of_needs, closed_needs, closure_of
+from npudoctor.facts.python.frameworks import (
+    FRAMEWORKS,
+    PACKAGES,
+    closed_needs,
+    closure_of,
+    require_readable_needs,
+)
 from npudoctor.facts.python.installed_modules import (
     is_another,
     is_editable,
@@ -40,10 +46,10 @@ from npudoctor.facts.python.installed_modules import (
     is_not_built,
     is_of_an_egg,
     lacks_libraries,
+    list_recorded_files,
     module_of,
     modules_of,
-    recorded_once,
-    tops,
+    top_level_modules,
 )
 from npudoctor.facts.python.start_up_code import find_undetermined, start_up_code
 from npudoctor.host.python.installed_files import InstalledFile, site_of
@@ -114,18 +120,20 @@ def framework_modules(host: Host) -> Iterator[Union[Finding, Facts]]:
     dead_links = list(_find_dead_links(host))
     if not closure.roots and not dead_links:
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
-    copies = {copy.folder: copy for copy in (*closure.roots, *(need.found for need in closure.needs)) if copy}
+    copies = {
+        copy.folder: copy for copy in (*closure.roots, *(need.installed for need in closure.needs)) if copy
+    }
     for closed_need in closed_needs(host):  # there is no list of its files
         copies.pop(closed_need.copy.folder, None)
     yield Facts({"distributions": len(copies)})
     yield from dead_links
     yield from filter(None, (_judge(host, copy) for copy in copies.values()))
     yield from filter(None, (_judge_backend(host, backend) for backend in find_backends(host)))
-    yield from (_report_unusable_plugin(framework, path) for framework, path in unusable_plugins(host))
+    yield from (_report_unusable_plugin(framework, path) for framework, path in find_unusable_plugins(host))
     yield from filter(
         None, (_report_start_up_code(place, statement) for place, statement in start_up_code(host))
     )
-    be_sure_of_needs(host)
+    require_readable_needs(host)
     unclear = find_undetermined(host)
     if unclear is not None:  # mostly harmless code of the site, so it does not affect the verdict
         raise Unknown(unclear, advisory=True)
@@ -134,8 +142,8 @@ def framework_modules(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _judge(host: Host, copy: Distribution) -> Optional[Finding]:
     """Return a finding about the first module that Python does not find where it was installed; None if all
     are."""
-    listed = recorded_once(host, copy)
-    names = tops(listed)
+    listed = list_recorded_files(host, copy)
+    names = top_level_modules(listed)
     if not names:
         # No recorded files: an editable install, or a package in its own source tree.
         name, modules = module_of(copy.name), modules_of(host)
@@ -313,10 +321,10 @@ def _find_leading_pth(host: Host, module: Module) -> tuple[str, ...]:
 def _judge_backend(host: Host, backend: Backend) -> Optional[Finding]:
     # torch 2.5 and later imports all entry points of the group torch.backends ("Autoloading out-of-tree
     # extensions").
-    missing, lacking = missing_part(host, backend), None
+    missing, lacking = find_missing_part(host, backend), None
     text = _("import torch fails: {folder} registers {missing} as a back end, but it does not exist")
     if missing is None:
-        missing = lacking = missing_import(host, backend)
+        missing = lacking = find_missing_import(host, backend)
         text = _("import torch fails: the back end {module} imports {missing}, which is missing")
     if missing is None:
         return None

@@ -133,7 +133,7 @@ def _report_dead_interpreter(host: Host, error: DoesNotRun) -> Finding:
             python=host.interpreter.path,
             status=error.status,
         ),
-        evidence=(error.said,) if error.said else (),
+        evidence=(error.last_line,) if error.last_line else (),
         action=Action.CONFIG,
         echo_of=("virtual-environment.base-missing",),
     )

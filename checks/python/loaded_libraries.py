@@ -32,9 +32,9 @@ from npudoctor.facts.python.replaced_libraries import (
     PRELOAD,
     MissingSymbol,
     ReplacedLibrary,
-    hollow_library,
-    missing_symbols,
-    replaced_in,
+    find_hollow_library,
+    find_missing_symbols,
+    find_replaced,
 )
 from npudoctor.host.libraries.loader import LoadedLibrary, Loader, MissingLibrary
 from npudoctor.host.python.installed_files import is_complete_elf
@@ -164,24 +164,24 @@ def _judge(host: Host, framework: str, loader: Loader) -> SubjectFindings:
     yield from _find_missing(host, framework, loader)
     if host.options.root is not None:
         return
-    replaced = replaced_in(host, loader)
-    lacking = list(missing_symbols(host, loader, replaced))
+    replaced = find_replaced(host, loader)
+    lacking = list(find_missing_symbols(host, loader, replaced))
     if lacking:
-        yield _report_lacking(host, framework, loader, lacking), lacking[0].taken.found.path
+        yield _report_lacking(host, framework, loader, lacking), lacking[0].replacement.loaded.path
     else:
-        lack = hollow_library(host, loader, lambda path: is_altered(host, path))
+        lack = find_hollow_library(host, loader, lambda path: is_altered(host, path))
         if lack is not None:
-            yield _report_hollow(framework, lack), lack.taken.found.path
+            yield _report_hollow(framework, lack), lack.replacement.loaded.path
     copies = []
     for copy in replaced:
-        loaded_file, own_file = host.files.stat(copy.found.path), host.files.stat(copy.own)
+        loaded_file, own_file = host.files.stat(copy.loaded.path), host.files.stat(copy.own)
         # A file of the same size is taken for a copy of the same build.
         if _OWN.match(copy.name) and (
             loaded_file is None or own_file is None or loaded_file.size != own_file.size
         ):
             copies.append(copy)
     if copies and not lacking:
-        yield _report_copies(host, framework, loader, copies), copies[0].found.path
+        yield _report_copies(host, framework, loader, copies), copies[0].loaded.path
 
 
 def _describe_need(library: Union[LoadedLibrary, MissingLibrary]) -> str:
@@ -233,19 +233,19 @@ def _report_lacking(host: Host, framework: str, loader: Loader, lacking: list[Mi
         _(
             "{framework} cannot be imported: {variable} leads to {path}, and no library has {symbol}",
             framework=framework,
-            variable=first.taken.variable,
-            path=first.taken.found.path,
+            variable=first.replacement.variable,
+            path=first.replacement.loaded.path,
             symbol=first.symbol,
         ),
-        evidence=(*lines, _("loaded without the variable: {path}", path=first.taken.own)),
+        evidence=(*lines, _("loaded without the variable: {path}", path=first.replacement.own)),
         action=Action.CONFIG,
-        fix=_lead_back_fix(host, loader, first.taken),
+        fix=_lead_back_fix(host, loader, first.replacement),
         echo_of=("libstdcxx.too-old", "nccl-version.missing-symbols"),
     )
 
 
 def _report_hollow(framework: str, lack: MissingSymbol) -> Finding:
-    library = lack.taken.found
+    library = lack.replacement.loaded
     entry = _("{by} leads to {path}", by=library.via, path=library.path)
     return Finding(
         "loaded-libraries.lacks-symbols",
@@ -253,7 +253,7 @@ def _report_hollow(framework: str, lack: MissingSymbol) -> Finding:
             "{framework} cannot be imported: {path} is loaded as {name}, and no library has {symbol}",
             framework=framework,
             path=library.path,
-            name=lack.taken.name,
+            name=lack.replacement.name,
             symbol=lack.symbol,
         ),
         evidence=(_("{by} needs {symbol}", by=lack.by, symbol=lack.symbol), entry),
@@ -269,11 +269,11 @@ def _report_copies(host: Host, framework: str, loader: Loader, copies: list[Repl
         _(
             "{framework} loads {path} instead of its own {own} because of {variable}",
             framework=framework,
-            path=first.found.path,
+            path=first.loaded.path,
             variable=first.variable,
             own=first.own,
         ),
-        evidence=tuple(copy.found.path for copy in copies[:SHOWN]),
+        evidence=tuple(copy.loaded.path for copy in copies[:SHOWN]),
         action=Action.CONFIG,
         fix=_lead_back_fix(host, loader, first),
     )
@@ -282,9 +282,9 @@ def _report_copies(host: Host, framework: str, loader: Loader, copies: list[Repl
 def _lead_back_fix(host: Host, loader: Loader, replaced: ReplacedLibrary) -> Optional[Fix]:
     if replaced.variable == PRELOAD:
         return _remove_entry_fix(
-            host, PRELOAD, replaced.found.name, re.split(r"[ :]+", host.variables.get(PRELOAD, ""))
+            host, PRELOAD, replaced.loaded.name, re.split(r"[ :]+", host.variables.get(PRELOAD, ""))
         )
-    return _fix(host, loader, replaced.name, replaced.found.entry)
+    return _fix(host, loader, replaced.name, replaced.loaded.entry)
 
 
 def _fix(host: Host, loader: Loader, name: str, entry: str) -> Optional[Fix]:

@@ -24,8 +24,8 @@ from npudoctor import (
 from npudoctor.checks.python._pip import install_one_of, pip_reinstall
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.python.backends import find_backends
-from npudoctor.facts.python.frameworks import FRAMEWORKS, be_sure_of_needs, closed_needs, closure_of
-from npudoctor.facts.python.installed_modules import modules_of, recorded_once
+from npudoctor.facts.python.frameworks import FRAMEWORKS, closed_needs, closure_of, require_readable_needs
+from npudoctor.facts.python.installed_modules import list_recorded_files, modules_of
 from npudoctor.facts.python.spoiled_files import SpoiledFiles
 from npudoctor.host.fs.archives import list_members
 from npudoctor.host.python.installed_files import (
@@ -144,7 +144,7 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     for copy in copies:
         if copy.folder in closed:  # there is no list of its files
             continue
-        damage = find_damage(host.files, copy, recorded_once(host, copy))
+        damage = find_damage(host.files, copy, list_recorded_files(host, copy))
         file_count += damage.listed
         missing = [*_filter_missing(host, copy, damage.missing), *_find_missing_programs(host, copy)]
         if missing:
@@ -158,13 +158,17 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"distributions": len(copies), "files": file_count})
     for site, name in half_removed:
         yield _report_interrupted(host, site, name)
-    be_sure_of_needs(host)
+    require_readable_needs(host)
 
 
 def _find_missing_programs(host: Host, copy: Distribution) -> list[str]:
     """Return programs without which the import fails, if RECORD lists them and they are missing."""
     path, record = PROGRAMS.get(normalize_name(copy.name), ""), f"{copy.folder}/RECORD"
-    if not path or host.files.stat(f"{site_of(copy)}/{path}") is not None or not recorded_once(host, copy):
+    if (
+        not path
+        or host.files.stat(f"{site_of(copy)}/{path}") is not None
+        or not list_recorded_files(host, copy)
+    ):
         return []
     return [path] if f"\n{path}," in f"\n{host.files.text(record, RECORD_LIMIT)}" else []
 
@@ -203,7 +207,7 @@ def _find_two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
 def _distributions(host: Host) -> list[Distribution]:
     """Return the frameworks, their requirements and their usual companions, each once."""
     closure = closure_of(host)
-    copies = [*closure.roots, *(need.found for need in closure.needs)]
+    copies = [*closure.roots, *(need.installed for need in closure.needs)]
     copies += [host.interpreter.installed(name) for name in COMPANIONS]
     if host.interpreter.installed("torch"):
         # A package that registers a back end (entry point torch.backends) is imported together with torch.
@@ -238,7 +242,7 @@ def _filter_missing(host: Host, copy: Distribution, missing: Sequence[str]) -> l
 
 def _judge_contents(host: Host, copy: Distribution, damage: DistributionDamage) -> Iterator[Finding]:
     is_framework = normalize_name(copy.name) in FRAMEWORKS
-    files, scan = recorded_once(host, copy), _scan_files(host, copy)
+    files, scan = list_recorded_files(host, copy), _scan_files(host, copy)
     spoiled = [
         path
         for path in scan.find_spoiled(files, damage.sizes, is_framework)
@@ -293,7 +297,7 @@ def _report_stale(
 ) -> Finding:
     """Report byte code that hides its source: an error if the sources are the installed ones, else a
     warning."""
-    site, sizes = site_of(copy), dict(zip(recorded_once(host, copy), damage.sizes))
+    site, sizes = site_of(copy), dict(zip(list_recorded_files(host, copy), damage.sizes))
     original = {file.path for file, now in sizes.items() if file.size == now}
     folders = sorted({f"{site}/{path}".rpartition("/")[0] for path in stale})
     return Finding(

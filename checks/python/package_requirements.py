@@ -21,8 +21,14 @@ from npudoctor import (
 )
 from npudoctor.checks.python._pip import install_accepted
 from npudoctor.facts.cann.python_needs import weight_for_cann
-from npudoctor.facts.python.closure import Need
-from npudoctor.facts.python.frameworks import FRAMEWORKS, be_sure_of_needs, closure_of, optional, order
+from npudoctor.facts.python.closure import Requirement
+from npudoctor.facts.python.frameworks import (
+    FRAMEWORKS,
+    closure_of,
+    is_optional,
+    require_readable_needs,
+    sort_key,
+)
 from npudoctor.facts.system.broken_rows import broken_rows
 
 # Findings of checks that report the same package with more detail.
@@ -99,25 +105,25 @@ def package_requirements(host: Host) -> Iterator[Union[Finding, Facts]]:
     )
 
     yield from broken_rows(host, "package-requirements", "requirements")
-    unmet: dict[str, list[Need]] = {}
+    unmet: dict[str, list[Requirement]] = {}
     for need in closure.needs:
-        if not need.met:
+        if not need.is_met:
             unmet.setdefault(need.name, []).append(need)
-    for name, needs in sorted(unmet.items(), key=lambda item: order(item[1])):
+    for name, needs in sorted(unmet.items(), key=lambda item: sort_key(item[1])):
         yield _finding(host, name, needs)
     if closure.unclear:
         raise Unknown(closure.unclear[0].reason)
-    be_sure_of_needs(host)
+    require_readable_needs(host)
 
 
-def _finding(host: Host, name: str, needs: Sequence[Need]) -> Finding:
+def _finding(host: Host, name: str, needs: Sequence[Requirement]) -> Finding:
     need = needs[0]
-    code, severity = "package-requirements.missing", WARNING if all(map(optional, needs)) else ERROR
+    code, severity = "package-requirements.missing", WARNING if all(map(is_optional, needs)) else ERROR
     text = _("{user} {release} requires {name}{required}, but {name} is not installed")
-    if need.found is not None:
+    if need.installed is not None:
         code = "package-requirements.unsuitable"
         text = _("{user} {release} requires {name}{required}, but {name} {version} is installed")
-    words = {"name": name, "version": need.found.version if need.found else ""}
+    words = {"name": name, "version": need.installed.version if need.installed else ""}
     words.update(user=need.user.name, release=need.user.version, required=str(need.specifier))
     # Fold this finding under those of more specific checks; under CANN's only if that one is at least as
     # severe.

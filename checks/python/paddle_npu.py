@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.checks.python._pip import pip_install, pip_replace
-from npudoctor.facts.cann.framework_pair import pair_finding, without_cann
+from npudoctor.facts.cann.framework_pair import pair_finding, skip_reason_without_cann
 from npudoctor.facts.cann.in_use import cann_in_use, product_version
 from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host.python.interpreter import Distribution
@@ -80,7 +80,7 @@ def paddle_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
     label = paddle.label if paddle else None
     yield Facts({"plugin": plugin.version, "paddle": label, "cann": cann})
     if install is None:
-        raise Skip(without_cann(PLUGIN))
+        raise Skip(skip_reason_without_cann(PLUGIN))
     if cann is None:
         raise Unknown(
             _("could not determine the version of the CANN at {path}", path=install.path), advisory=True

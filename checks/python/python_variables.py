@@ -97,8 +97,8 @@ def python_variables(host: Host) -> Iterator[Union[Finding, Facts]]:
     )
     for name in NAMES:
         yield from _judge_value(host, name, version, is_free_threaded)
-    for refusal in framework_values.refusals(host):
-        words = {**refusal._asdict(), "value": refusal.value or _("set and empty")}
+    for refusal in framework_values.find_refused_values(host):
+        words = {**refusal._asdict(), "wanted": refusal.allowed, "value": refusal.value or _("set and empty")}
         yield _finding(
             "python-variables.framework-refuses",
             refusal.name,

@@ -22,7 +22,7 @@ from npudoctor import (
 )
 from npudoctor.checks.python._pip import install_accepted, pinned_requirements, pip_fix
 from npudoctor.core.frozen import dataclass, replace
-from npudoctor.facts.python.closure import Failure
+from npudoctor.facts.python.closure import KnownFailure
 from npudoctor.facts.python.frameworks import failure_beside
 from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host.python.interpreter import Distribution, Layout
@@ -157,7 +157,7 @@ def _judge(host: Host, scipy: Optional[Distribution], requirement: ScipyRequirem
     return None
 
 
-def _failure_severity(failure: Optional[Failure]) -> Severity:
+def _failure_severity(failure: Optional[KnownFailure]) -> Severity:
     return ERROR if failure is not None and not failure.lenient else WARNING
 
 

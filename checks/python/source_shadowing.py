@@ -257,7 +257,7 @@ def _is_imported(host: Host, name: str) -> bool:
         # Without the list of frameworks nothing is known to import it: the finding stays mild.
         return False
     packages = {normalize_name(root.name) for root in closure.roots} | {
-        need.name for need in closure.needs if need.found
+        need.name for need in closure.needs if need.installed
     }
     distribution = DISTRIBUTIONS.get(name, normalize_name(name))
     return bool(closure.roots) and (name in (*STANDARD, *BACKPORTS) or distribution in packages)

@@ -30,8 +30,8 @@ from npudoctor.checks.python._pip import (
     pip_replace,
     torch_install,
 )
-from npudoctor.facts.python.specifiers import accepts, add_build, drop_build, exact
-from npudoctor.facts.python.torch_builds import companions, needed_by, other_build
+from npudoctor.facts.python.specifiers import accepts, add_build, drop_build, pinned_version
+from npudoctor.facts.python.torch_builds import companion_releases, find_other_build, libraries_needed_by
 from npudoctor.host import CannotTell
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import parse_version, read_requirement
@@ -99,7 +99,7 @@ def torch_family(host: Host) -> Iterator[Union[Finding, Facts]]:
         member
         for member in family
         if read_requirement(member, "torch", host.interpreter.layout()) is not None
-        or (torch is not None and needed_by(host, member))
+        or (torch is not None and libraries_needed_by(host, member))
     ]
     for member in tied_members:
         finding = _judge(host, member, torch)
@@ -138,7 +138,7 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
     if accepts(specifier, torch.version):
         return None
     # torch 2.7.1.post1 most likely works for a package that requires ==2.7.1, so that is a warning.
-    release = exact(specifier)
+    release = pinned_version(specifier)
     is_same_release = release is not None and release.release == version.release
     return Finding(
         "torch-family.mismatch",
@@ -158,7 +158,7 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
 def _report_other_build(host: Host, member: Distribution, torch: Distribution) -> Optional[Finding]:
     """Report an extension module that needs a library or a CUDA which this torch does not have; None if it
     has all."""
-    other = other_build(host, member, torch)
+    other = find_other_build(host, member, torch)
     if other is None:
         return None
     text = _("{name} {version} was built for CUDA {mine}, but torch {torch} for CUDA {theirs}")
@@ -188,7 +188,7 @@ def _same_build_fix(host: Host, title: str, member: Distribution, torch: Distrib
     """
     release, _plus, local = torch.version.partition("+")
     member_release = member.version.partition("+")[0]
-    specifiers = companions(member.name.lower(), release)
+    specifiers = companion_releases(member.name.lower(), release)
     requirement = read_requirement(member, "torch", host.interpreter.layout())
     fix: Fix
     if (requirement and accepts(requirement, torch.version)) or (

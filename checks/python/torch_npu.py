@@ -23,13 +23,13 @@ from npudoctor import (
     check,
 )
 from npudoctor.checks.python._pip import pinned_requirements, pip_fix, torch_install
-from npudoctor.facts.cann.framework_pair import pair_finding, without_cann
+from npudoctor.facts.cann.framework_pair import pair_finding, skip_reason_without_cann
 from npudoctor.facts.cann.in_use import cann_in_use, product_version
 from npudoctor.facts.job import process as job
 from npudoctor.facts.job.expected_accelerator import gpu_here, npu_expected
 from npudoctor.facts.python.frameworks import closure_of
 from npudoctor.facts.python.pip import entry_of
-from npudoctor.facts.python.specifiers import accepts, drop_build, exact
+from npudoctor.facts.python.specifiers import accepts, drop_build, pinned_version
 from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host.python.interpreter import Distribution, normalize_name
 from npudoctor.host.python.requirements import parse_version, read_requirement
@@ -115,7 +115,7 @@ def torch_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
     cann = product_version(host, install) if install else None
     yield Facts({"torch_npu": adapter.version, "torch": torch.version if torch else None, "cann": cann})
     if install is None:
-        raise Skip(without_cann("torch_npu"))
+        raise Skip(skip_reason_without_cann("torch_npu"))
     parse_version(adapter)
     result = judge_pair(torch_npu_pairs(host.knowledge), adapter.version, cann or "")
     if result.answer is Compatibility.STRANGE:
@@ -145,7 +145,7 @@ def _judge_torch(host: Host, adapter: Distribution, torch: Optional[Distribution
     if version is None or accepts(specifier, torch.version):
         return None
     fix, alternatives = _fixes(host, specifier, torch)
-    release = exact(specifier)
+    release = pinned_version(specifier)
     is_same_release = release is not None and release.release == version.release
     return Finding(
         "torch-npu.torch-mismatch",

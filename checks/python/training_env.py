@@ -25,7 +25,7 @@ from npudoctor import (
     check,
 )
 from npudoctor.core.frozen import dataclass
-from npudoctor.facts.job.input_cleanup import cleaned_up, strtol
+from npudoctor.facts.job.input_cleanup import clean_up, strtol
 from npudoctor.knowledge import tables
 
 VariableRow = Mapping[str, Any]
@@ -160,7 +160,7 @@ def training_env(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _find_pasted(row: VariableRow, value: str) -> Optional[Finding]:
     """Return a finding if the value is valid without pasted punctuation; else None."""
-    cleaned = cleaned_up(value)
+    cleaned = clean_up(value)
     is_read_as_number = "read" in row
     if (
         not cleaned

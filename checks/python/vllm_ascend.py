@@ -23,9 +23,9 @@ from npudoctor import (
 )
 from npudoctor.checks.python._pip import TRITON_ASCEND, add_triton_source, pip_fix, pip_install
 from npudoctor.core.frozen import dataclass, replace
-from npudoctor.facts.cann.framework_pair import pair_finding, without_cann
+from npudoctor.facts.cann.framework_pair import pair_finding, skip_reason_without_cann
 from npudoctor.facts.cann.in_use import cann_in_use, product_version
-from npudoctor.facts.python.specifiers import accepts, exact
+from npudoctor.facts.python.specifiers import accepts, pinned_version
 from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import parse_version, read_requirement
@@ -130,7 +130,7 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
     cann = product_version(host, install) if install else None
     yield Facts({"vllm_ascend": plugin.version, "vllm": vllm.version if vllm else None, "cann": cann})
     if install is None:
-        raise Skip(without_cann("vllm-ascend"))
+        raise Skip(skip_reason_without_cann("vllm-ascend"))
     if cann is None:
         raise Unknown(
             _("could not determine the version of the CANN at {path}", path=install.path), advisory=True
@@ -200,7 +200,7 @@ def _unmet_severity(copy: Optional[Distribution], name: str, specifier: Specifie
         return WARNING
     if copy is None:
         return ERROR
-    installed, wanted_release = parse_version(copy), exact(specifier)
+    installed, wanted_release = parse_version(copy), pinned_version(specifier)
     return WARNING if wanted_release is not None and installed.release == wanted_release.release else ERROR
 
 

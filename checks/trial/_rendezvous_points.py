@@ -8,10 +8,10 @@ from typing import Optional
 from npudoctor import Host
 from npudoctor.checks.trial._folders import is_installed
 from npudoctor.core.frozen import dataclass, field
-from npudoctor.facts.job.interface_names import GLOO, HCCL, addresses, default_order, read_names
-from npudoctor.facts.job.nodes import number, runs_first_rank
-from npudoctor.facts.job.ports import BASE, Claim, RemotePort, named_ports
-from npudoctor.facts.leftovers.port_holders import Holders, occupants
+from npudoctor.facts.job.interface_names import GLOO, HCCL, default_order, read_names, usable_addresses
+from npudoctor.facts.job.nodes import read_number, runs_first_rank
+from npudoctor.facts.job.ports import BASE, PortClaim, RemotePort, find_named_ports
+from npudoctor.facts.leftovers.port_holders import PortHolders, find_occupants
 from npudoctor.host import CannotTell
 from npudoctor.host.network.sockets import TcpSocket
 
@@ -35,7 +35,7 @@ class MeetingPoint:
     launcher: bool = False
     is_here: Optional[bool] = None
     listens: bool = True
-    claim: Optional[Claim] = None
+    claim: Optional[PortClaim] = None
     binds_all: bool = True
     is_first_rank: bool = False
 
@@ -69,28 +69,28 @@ class HostPorts:
     address: str
     ports: Sequence[int]
     needed: frozenset[int] = field(default_factory=frozenset)
-    claim: Optional[Claim] = None
+    claim: Optional[PortClaim] = None
 
     def question(self) -> dict[str, object]:
         """For the child."""
         return {"address": self.address, "ports": list(self.ports)}
 
 
-def find_points(host: Host, holders: Holders) -> list[MeetingPoint]:
+def find_points(host: Host, holders: PortHolders) -> list[MeetingPoint]:
     """Return the points that the variables name; if none is on this machine, the loopback address too."""
     is_first = runs_first_rank(host)
     has_agent = host.variables.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     has_torch = is_installed(host, "torch")
     meeting_points: list[MeetingPoint] = []
-    for ports in named_ports(host):
+    for ports in find_named_ports(host):
         label = ports.variable
-        if isinstance(ports, Claim) and label in PLACES:
+        if isinstance(ports, PortClaim) and label in PLACES:
             port, place = ports.spans[0][0], host.variables[PLACES[label]]
             is_ours = _is_this_jobs(host, ports, holders)
             has_launcher = is_ours or (has_agent and label == "MASTER_PORT")
             # Only rank 0 listens on MASTER_PORT: a trial for another rank would take the port from it for a
             # moment.
-            listens = label != "MASTER_PORT" or not number(host, "RANK")
+            listens = label != "MASTER_PORT" or not read_number(host, "RANK")
             is_store = is_first and label == "MASTER_PORT"
             meeting_points.append(
                 MeetingPoint(
@@ -105,7 +105,7 @@ def find_points(host: Host, holders: Holders) -> list[MeetingPoint]:
                     is_first_rank=is_store,
                 )
             )
-        elif isinstance(ports, RemotePort) and ports.known and ports.port:
+        elif isinstance(ports, RemotePort) and ports.is_elsewhere and ports.port:
             label = next(name for name, place in PLACES.items() if place == ports.variable)
             is_store = label == "MASTER_PORT"
             # Rank 0 listens on all addresses, so it listens here even if MASTER_ADDR is another machine's,
@@ -129,13 +129,13 @@ def find_points(host: Host, holders: Holders) -> list[MeetingPoint]:
     return meeting_points
 
 
-def _is_this_jobs(host: Host, claim: Claim, holders: Holders) -> bool:
+def _is_this_jobs(host: Host, claim: PortClaim, holders: PortHolders) -> bool:
     """Whether the listener belongs to this job: an ancestor, a process of the examined job, or rank 0 of the
     same MASTER_ADDR and MASTER_PORT."""
-    occupied = occupants(claim, host.sockets.bound_sockets(), holders)
+    occupied = find_occupants(claim, host.sockets.bound_sockets(), holders)
     if occupied.ancestors:
         return True
-    rank = number(host, "RANK")
+    rank = read_number(host, "RANK")
     if not rank or claim.variable != "MASTER_PORT":
         return False
     names = ("MASTER_ADDR", "MASTER_PORT")
@@ -148,13 +148,13 @@ def _is_this_jobs(host: Host, claim: Claim, holders: Holders) -> bool:
     )
 
 
-def find_listeners(host: Host, claim: Claim, holders: Holders, port: int = 0) -> list[TcpSocket]:
+def find_listeners(host: Host, claim: PortClaim, holders: PortHolders, port: int = 0) -> list[TcpSocket]:
     """Return the sockets that hold the ports of a claim, or one of its ports."""
-    held = occupants(claim, host.sockets.bound_sockets(), holders).held
+    held = find_occupants(claim, host.sockets.bound_sockets(), holders).held
     return [socket for socket in held if port in (0, socket.port)]
 
 
-def find_host_ports(host: Host, holders: Holders) -> Optional[HostPorts]:
+def find_host_ports(host: Host, holders: PortHolders) -> Optional[HostPorts]:
     """Return the ports on which HCCL listens on this host; None if HCCL is not used or its address is
     unknown."""
     try:
@@ -167,9 +167,9 @@ def find_host_ports(host: Host, holders: Holders) -> Optional[HostPorts]:
     if listed is not None:
         return listed
     address = _hccl_address(host)
-    claims = [ports for ports in named_ports(host) if isinstance(ports, Claim) and ports.hccl]
+    claims = [ports for ports in find_named_ports(host) if isinstance(ports, PortClaim) and ports.hccl]
     for claim in claims[-1:] if address else []:
-        if occupants(claim, host.sockets.bound_sockets(), holders).ancestors:
+        if find_occupants(claim, host.sockets.bound_sockets(), holders).ancestors:
             return None
         all_ports = [port for low, high in claim.spans for port in range(low, high + 1)][:WIDEST]
         if claim.variable != BASE:
@@ -186,7 +186,8 @@ def find_gloo_addresses(host: Host) -> list[dict[str, str]]:
     value = host.variables.get(GLOO, "")
     interfaces = read_names(GLOO, value).of(host.network.interfaces()) if value else []
     first = (
-        next(iter(sorted(addresses(interface), key=lambda own: own.ipv6)), None) for interface in interfaces
+        next(iter(sorted(usable_addresses(interface), key=lambda own: own.ipv6)), None)
+        for interface in interfaces
     )
     return [{"label": f"{GLOO}={value}", "address": own.text} for own in first if own is not None]
 
@@ -198,7 +199,7 @@ def _rank_table_ports(host: Host) -> Optional[HostPorts]:
     # load it.
     from npudoctor.facts.rank_table.model import RankTableReader
     from npudoctor.facts.rank_table.reading import VARIABLE, named_path, read_table
-    from npudoctor.facts.rank_table.this_machine import Here
+    from npudoctor.facts.rank_table.this_machine import LocalRankTable
 
     if not host.variables.get(VARIABLE):
         return None
@@ -206,7 +207,7 @@ def _rank_table_ports(host: Host) -> Optional[HostPorts]:
         file = read_table(host, named_path(host, VARIABLE) or "")
         if file.fault or file.initializing:
             return None
-        server = Here(host, RankTableReader().table(file.table)).server
+        server = LocalRankTable(host, RankTableReader().table(file.table)).server
     except CannotTell:
         # rank-table reports a table that cannot be read.
         return None
@@ -229,7 +230,7 @@ def _hccl_address(host: Host) -> str:
     except ValueError:
         # socket-interfaces reports the value; HCCL would stop with it.
         return ""
-    usable = (address for interface in default_order(chosen) for address in addresses(interface))
+    usable = (address for interface in default_order(chosen) for address in usable_addresses(interface))
     return next((address.text for address in usable if not address.ipv6), "")
 
 

@@ -19,7 +19,7 @@ from npudoctor.checks.trial._rendezvous_fixes import (
     use_own_address,
 )
 from npudoctor.checks.trial._rendezvous_points import PLACES, MeetingPoint
-from npudoctor.facts.job.expected_accelerator import meant_for_other_machines
+from npudoctor.facts.job.expected_accelerator import may_be_for_other_machines
 from npudoctor.facts.job.nodes import is_loopback, node_count
 from npudoctor.trial.trials import Attempt
 
@@ -290,4 +290,4 @@ def report_no_interfaces(attempt: Attempt) -> Finding:
 
 def _limit_severity(host: Host, severity: Severity) -> Severity:
     """Lower the severity on a login node, whose variables may be meant for other machines."""
-    return INFO if meant_for_other_machines(host) else severity
+    return INFO if may_be_for_other_machines(host) else severity

@@ -24,7 +24,7 @@ def raise_if_incomplete(trial: Trial) -> None:
         raise Unknown(_("the trial did not finish in time; it waited in {step}", step=trial.hung or "start"))
     if trial.died is not None and not trial.signal:
         step = trial.died or "start"
-        raise Unknown(_("the trial exited in {step}: {why}", step=step, why=f"`{trial.said}`"))
+        raise Unknown(_("the trial exited in {step}: {why}", step=step, why=f"`{trial.last_line}`"))
     if trial.died is not None:
         raise Unknown(
             _(

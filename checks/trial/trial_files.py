@@ -128,7 +128,7 @@ def trial_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     folders, silent, unanswered = _find_answering(host)
     start_folder = next((folder.path for folder in folders if folder.name == WORKING_DIRECTORY), "")
     logs = [f"{start_folder}/{name}" for name in LOGS_OF_MSRUN] if start_folder and is_msrun_job(host) else []
-    trial = host.trials.tried(
+    trial = host.trials.try_part(
         "files", folders=[_to_question(folder) for folder in folders], existing=logs, names=count_names(host)
     )
     yield Facts({"tried": [attempt.what for attempt in trial.attempts]})

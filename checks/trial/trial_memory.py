@@ -100,7 +100,7 @@ def trial_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     # With an accelerator, torch and MindSpore reserve RESERVED at once; other jobs start with less.
     is_large = has_accelerator and bool(frameworks(host, "torch", "mindspore"))
     free = free_memory(host)
-    trial = host.trials.tried(
+    trial = host.trials.try_part(
         "memory",
         reserve=RESERVED if is_large else RESERVED_WITHOUT,
         touch=free >= HEADROOM,

@@ -128,7 +128,7 @@ def trial_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     threads = max(1, min(THREADS, MOST_THREADS // ranks))
     folders = list(dict.fromkeys(folder for folder, _unified in group_folders(host, "pids")))
     try:
-        trial = host.trials.tried(
+        trial = host.trials.try_part(
             "processes", ranks=ranks, threads=threads, descriptors=DESCRIPTORS, groups=folders
         )
     except CannotTell as error:

@@ -106,13 +106,13 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
     skip_unless_allowed(host)
     python, needed = host.interpreter.label, _find_closed_needs(host)
     try:
-        trial = host.trials.tried(
+        trial = host.trials.try_part(
             "python",
             needed=[need.module for need in needed],
             levels=[LOG_LEVEL] if is_installed(host, "torch") else [],
         )
     except DoesNotRun as error:
-        yield _report_cannot_start(error.reason, (f"`{error.said}`",) if error.said else ())
+        yield _report_cannot_start(error.reason, (f"`{error.last_line}`",) if error.last_line else ())
         return
     yield Facts({"tried": [attempt.what for attempt in trial.attempts]})
     reported: set[str] = set()
@@ -279,7 +279,7 @@ def _judge_starts(host: Host, trial: Trial) -> Iterator[Finding]:
                 why=why,
             ),
             severity=ERROR if method == "spawn" or _python_version(host) >= FORKSERVER_FIRST else WARNING,
-            evidence=(f"`{trial.said}`",) if trial.said else (),
+            evidence=(f"`{trial.last_line}`",) if trial.last_line else (),
             action=Action.CONFIG,
             echo_of=CAUSES,
         )
@@ -316,7 +316,7 @@ def _python_version(host: Host) -> tuple[int, ...]:
 
 
 def _report_death(python: str, trial: Trial) -> Finding:
-    evidence = (f"`{trial.said}`",) if trial.said else ()
+    evidence = (f"`{trial.last_line}`",) if trial.last_line else ()
     if trial.died:
         text = _("{python} is killed by signal {number} in `{step}`")
         if not trial.signal:
@@ -328,7 +328,7 @@ def _report_death(python: str, trial: Trial) -> Finding:
     if trial.signal:
         text = _("{python} does not start: it is killed by signal {number}")
     return _report_cannot_start(
-        text.format(python=python, why=f"`{trial.said}`", number=trial.signal), evidence
+        text.format(python=python, why=f"`{trial.last_line}`", number=trial.signal), evidence
     )
 
 

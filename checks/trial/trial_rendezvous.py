@@ -33,7 +33,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import replace
 from npudoctor.core.ports import runs, spell
 from npudoctor.facts.job.nodes import node_count
-from npudoctor.facts.leftovers.port_holders import Holders, abbreviate
+from npudoctor.facts.leftovers.port_holders import PortHolders, abbreviate
 from npudoctor.host.network.sockets import TcpSocket
 from npudoctor.trial.trials import Attempt, Trial
 
@@ -122,9 +122,9 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
     ip(7), `ip_unprivileged_port_start`; socket(7), SO_ATTACH_FILTER; resolv.conf(5).
     """
     skip_unless_allowed(host)
-    holders = Holders(host)
+    holders = PortHolders(host)
     meeting_points, hccl, interface_addresses, why_unknown = _find_questions(host, holders)
-    trial = host.trials.tried(
+    trial = host.trials.try_part(
         "rendezvous",
         points=[point.question() for point in meeting_points],
         own=True,
@@ -166,7 +166,7 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _find_questions(
-    host: Host, holders: Holders
+    host: Host, holders: PortHolders
 ) -> tuple[list[MeetingPoint], Optional[HostPorts], list[dict[str, str]], str]:
     """Return the points, HCCL's ports and Gloo's addresses for the trial, and why they are unknown ("" if
     known). The rest of the trial runs in any case."""
@@ -219,7 +219,9 @@ def _addresses(trial: Trial, attempt: Attempt) -> list[str]:
     return [str(address) for address in next(resolved, ())]
 
 
-def _is_other_trials(host: Host, point: Optional[MeetingPoint], attempt: Attempt, holders: Holders) -> bool:
+def _is_other_trials(
+    host: Host, point: Optional[MeetingPoint], attempt: Attempt, holders: PortHolders
+) -> bool:
     """Whether another trial may have held the port: no listener was seen there before this trial waited."""
     if attempt.number != errno.EADDRINUSE or attempt.facts.get("alone", True):
         return False
@@ -248,7 +250,7 @@ def _attempt_facts(attempt: Attempt) -> dict[str, object]:
     return {"what": attempt.what, "errno": attempt.number, **attempt.facts}
 
 
-def _report_cannot_bind(host: Host, point: MeetingPoint, attempt: Attempt, holders: Holders) -> Finding:
+def _report_cannot_bind(host: Host, point: MeetingPoint, attempt: Attempt, holders: PortHolders) -> Finding:
     if not point.label:
         text = _("no process can listen on a TCP port here: {why}", why=attempt.reason)
         return Finding("trial-rendezvous.cannot-bind", text, action=Action.CONFIG)
@@ -311,7 +313,7 @@ def _report_held(
     sockets: Sequence[TcpSocket],
     evidence: tuple[str, ...],
     fix: Optional[Fix],
-    holders: Holders,
+    holders: PortHolders,
 ) -> Finding:
     """Report ports that another process holds; if the process is hidden from this user, the socket's owner is
     named."""
@@ -338,7 +340,7 @@ def _report_held(
     )
 
 
-def _judge_hccl(host: Host, hccl: HostPorts, attempt: Attempt, holders: Holders) -> Iterator[Finding]:
+def _judge_hccl(host: Host, hccl: HostPorts, attempt: Attempt, holders: PortHolders) -> Iterator[Finding]:
     number_by_port = attempt.facts.get("refused")
     refused = (
         {int(port): int(number) for port, number in number_by_port.items()}

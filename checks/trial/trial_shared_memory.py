@@ -112,7 +112,7 @@ def trial_shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     skip_unless_allowed(host)
     free = free_memory(host)
     large = BATCH if free >= HEADROOM else 0
-    trial = host.trials.tried("shared_memory", large=large)
+    trial = host.trials.try_part("shared_memory", large=large)
     yield Facts({"left": free, "tried": [attempt.what for attempt in trial.attempts]})
     refused = trial.refused()
     # If 1 MiB is refused, 64 MiB were too: report it once.

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from npudoctor import Compared, Host, Scope, Severity, check
-from npudoctor.checking.check import compared_of
+from npudoctor.checking.check import parse_compared
 from npudoctor.checking.index import load_index
 
 ROWS = [
@@ -29,7 +29,7 @@ def declare(compares: Any) -> Any:
 
 @pytest.mark.parametrize("compared", ROWS, ids=lambda compared: compared.path)
 def test_a_row_says_all_of_it(compared: Compared) -> None:
-    assert compared_of(compared.row()) == compared
+    assert parse_compared(compared.row()) == compared
     assert declare([compared]).compares == (compared,)
 
 
@@ -60,7 +60,7 @@ def test_what_nothing_can_be_compared_by_is_refused(compares: Any) -> None:
 )
 def test_a_row_of_something_else_is_refused(row: Any) -> None:
     with pytest.raises(ValueError):
-        compared_of(row)
+        parse_compared(row)
 
 
 def test_no_two_checks_but_those_of_cann_tell_one_fact() -> None:

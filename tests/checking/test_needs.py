@@ -13,7 +13,7 @@ import pytest
 
 from npudoctor import Status
 from npudoctor.checking import index, needs
-from npudoctor.checking.check import Check, Ended, check, declaration_error
+from npudoctor.checking.check import Check, CheckFailure, check, declaration_error
 from npudoctor.checking.needs import needs_interpreter, why_not_applicable
 from npudoctor.core.model import THINGS, Scope, Severity
 from npudoctor.host import Host
@@ -132,7 +132,7 @@ def test_what_asks_the_interpreter_is_slow() -> None:
 @pytest.mark.parametrize("check", BUILT_IN, ids=lambda check: check.id)
 def test_the_index_says_what_the_file_declares(check: Check) -> None:
     declared = index.load_check(check.group, check.id)
-    assert index.row_of(declared) == index.row_of(check)
+    assert index.index_row(declared) == index.index_row(check)
     assert declared.manual == check.manual and check.manual
 
 
@@ -142,15 +142,15 @@ def test_the_index_is_up_to_date() -> None:
 
 
 def test_a_file_that_declares_something_else_is_not_asked() -> None:
-    row = {**index.row_of(index.load_check("python", "torch-npu")), "codes": {"torch-npu.bad": "error"}}
-    with pytest.raises(Ended, match="out of date"):
-        next(index._check(row).ask(fake_host()))
+    row = {**index.index_row(index.load_check("python", "torch-npu")), "codes": {"torch-npu.bad": "error"}}
+    with pytest.raises(CheckFailure, match="out of date"):
+        next(index._indexed_check(row).ask(fake_host()))
 
 
 def test_a_file_that_cannot_be_loaded_is_not_asked() -> None:
-    row = {**index.row_of(index.load_check("python", "torch-npu")), "id": "torch-nothing"}
-    with pytest.raises(Ended, match="ModuleNotFoundError"):
-        next(index._check(row).ask(fake_host()))
+    row = {**index.index_row(index.load_check("python", "torch-npu")), "id": "torch-nothing"}
+    with pytest.raises(CheckFailure, match="ModuleNotFoundError"):
+        next(index._indexed_check(row).ask(fake_host()))
 
 
 def test_what_does_not_apply_is_not_even_loaded() -> None:

@@ -6,7 +6,7 @@ from typing import Optional
 
 import pytest
 
-from npudoctor.core.cann_version import accepts, at_least, sort_key, train
+from npudoctor.core.cann_version import accepts, is_at_least, sort_key, train
 
 IN_ORDER = [
     "5.0.4",
@@ -44,7 +44,7 @@ def test_the_order_of_releases() -> None:
 @pytest.mark.parametrize("version", ["", None, "20.2.rc1.x", "8", "latest", "8.1.RC", "7.7.0.1.238-x"])
 def test_what_is_no_product_version(version: Optional[str]) -> None:
     assert sort_key(version) is None
-    assert at_least(version, "8.1") is None
+    assert is_at_least(version, "8.1") is None
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_what_is_no_product_version(version: Optional[str]) -> None:
     ],
 )
 def test_release_lines(version: str, first: str, answer: bool) -> None:
-    assert at_least(version, first) is answer
+    assert is_at_least(version, first) is answer
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from npudoctor.core.docstrings import without_margin
+from npudoctor.core.docstrings import dedent_docstring
 
 pytestmark = pytest.mark.once
 
@@ -24,7 +24,7 @@ def test_every_manual_is_as_the_library_cleans_it() -> None:
     ]
     assert len(manuals) > 100
     for manual in manuals:
-        assert without_margin(manual) == cleandoc(manual)
+        assert dedent_docstring(manual) == cleandoc(manual)
 
 
 @pytest.mark.parametrize(
@@ -32,4 +32,4 @@ def test_every_manual_is_as_the_library_cleans_it() -> None:
     ["", "One line.", "\n    Below.\n\n      Deeper.\n    ", "First.\n\tTab.\n\n\t\tTwo.\n", " a\nb\n  c"],
 )
 def test_odd_ones_too(text: str) -> None:
-    assert without_margin(text) == cleandoc(text)
+    assert dedent_docstring(text) == cleandoc(text)

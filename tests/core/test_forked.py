@@ -92,7 +92,7 @@ def test_a_child_that_nobody_reads_any_more_ends() -> None:
 
 
 def heedful(writing: int) -> None:
-    forked.heed()
+    forked.restore_default_signals()
     forked.write(writing, b"\n")
     time.sleep(100)
 

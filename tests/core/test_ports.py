@@ -15,8 +15,8 @@ from npudoctor.core.ports import (
     runs,
     spell,
     stretch,
+    subtract,
     width,
-    without,
 )
 
 
@@ -106,9 +106,9 @@ def test_arithmetic() -> None:
     assert mask([(1, 2), (5, 9)])[5] and not mask([(1, 2), (5, 9)])[3]
     assert overlap([(60000, 60031)], [(32768, 60010), (60025, 60025)]) == ((60000, 60010), (60025, 60025))
     assert width([(1, 2), (5, 9)]) == 7
-    assert without([(1, 9)], [(3, 4), (9, 12)]) == ((1, 2), (5, 8))
-    assert without([(1, 9)], [(1, 9)]) == ()
-    assert without([(1, 9)], [(20, 30)]) == ((1, 9),)
+    assert subtract([(1, 9)], [(3, 4), (9, 12)]) == ((1, 2), (5, 8))
+    assert subtract([(1, 9)], [(1, 9)]) == ()
+    assert subtract([(1, 9)], [(20, 30)]) == ((1, 9),)
     assert runs([3, 1, 2, 2, 7]) == ((1, 3), (7, 7))
     assert spell([(1, 3), (7, 7)]) == "1-3,7"
 

@@ -221,7 +221,7 @@ NEEDED = ("HCCL_IF_IP=10.0.0.1", "http_proxy=proxy.acme.example:3128", "_=/usr/b
 def test_a_dump_of_the_environment_leaves_only_what_is_needed(before: str) -> None:
     dump = [before.format(number, number) + line for number, line in enumerate((*OWN, *NEEDED), 1)]
     redactor = BundleRedactor({})
-    shown = redactor.together(["loss: 1.0", *dump, "RuntimeError: X=1"])
+    shown = redactor.hide_dumps(["loss: 1.0", *dump, "RuntimeError: X=1"])
     for line, own in zip(shown[1:], OWN):
         assert line.endswith(f"{own.partition('=')[0]}=***")
     assert "10.0.0.1" in shown[5] and "acme" not in shown[6] and shown[8].endswith("RETRIES=3")
@@ -239,7 +239,7 @@ def test_a_dump_of_the_environment_leaves_only_what_is_needed(before: str) -> No
     ],
 )
 def test_a_dump_in_one_line_too(line: str) -> None:
-    (shown,) = BundleRedactor({}).together([line + " RANK='7' HCCL_IF_IP=10.0.0.1 python train.py"])
+    (shown,) = BundleRedactor({}).hide_dumps([line + " RANK='7' HCCL_IF_IP=10.0.0.1 python train.py"])
     assert not any(one.partition("=")[2] in shown for one in OWN) and "HCCL_IF_IP=10.0.0.1" in shown
     assert shown.endswith("python train.py")
 
@@ -249,7 +249,7 @@ def test_what_is_no_dump_stays() -> None:
     few = ["loss: 1.0", *OWN, "loss: 0.9"]
     mixed = ["loss: 1.0", "BATCH=a b", "step 1", "RATE=c d", "step 2", "SEED=e f", "step 3"]
     for lines in (errors, few, mixed):
-        assert BundleRedactor({}).together(lines) == lines
+        assert BundleRedactor({}).hide_dumps(lines) == lines
 
 
 WORD = "S3cret-p4ssw0rd-of-ours=x"

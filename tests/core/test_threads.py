@@ -91,7 +91,7 @@ done.wait()
 until = time.monotonic() + 10
 while threads._running and time.monotonic() < until:
     time.sleep(0.01)
-print(threads.any_left())
+print(threads.has_running_threads())
 """
 
 

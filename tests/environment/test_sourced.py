@@ -10,7 +10,7 @@ from typing import Callable, Optional
 import pytest
 
 from npudoctor.environment.diff import EnvironmentDiff
-from npudoctor.environment.sourced import _clean, diff_of_script, is_trusted
+from npudoctor.environment.sourced import _clean_variables, diff_of_script, is_trusted
 from npudoctor.host import Host, Options
 from npudoctor.testing import fake_host
 from npudoctor.testing import folder as node
@@ -74,7 +74,7 @@ def test_what_it_starts_by_name_lies_where_nobody_else_may_write() -> None:
     """As /usr/local, which on many systems is the group staff's."""
     files = {folder: node(0o755) for folder in ("/usr/local/sbin", "/usr/sbin", "/usr/bin")}
     host = fake_host({**files, "/usr/local/bin": node(0o775), "/bin": node(uid=4711)}, euid=0)
-    assert _clean(host)["PATH"] == "/usr/local/sbin:/usr/sbin:/usr/bin"
+    assert _clean_variables(host)["PATH"] == "/usr/local/sbin:/usr/sbin:/usr/bin"
 
 
 def test_it_sees_that_it_is_sourced_and_from_where(folder: Path) -> None:

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from npudoctor.core.marks import FileMark, ProcessMark
-from npudoctor.fixing.plan import target
+from npudoctor.fixing.plan import target_of
 from npudoctor.fixing.steps.steps import (
     Command,
     DeleteRule,
@@ -119,7 +119,7 @@ def test_nothing_that_a_terminal_obeys(word: str) -> None:
 
 
 def test_what_a_step_acts_on() -> None:
-    assert [target(step) for step in STEPS] == [
+    assert [target_of(step) for step in STEPS] == [
         ("ls -l",), ("export A='b c'",), 0, SOCKET.path, RESTORE.path, FILES.directory,
         ((12, 900), (11, 800)),
         (("/dev/shm", "torch_7_1_0", 9),),

@@ -13,7 +13,7 @@ from tests.support.machine import PORT, Machine, Server, older
 from tests.support.others import in_pid_namespace
 
 from npudoctor.host.process.sysvipc import Segment
-from npudoctor.proof.segment import GIB, SegmentKind, SegmentState, candidate, judge_segment
+from npudoctor.proof.segment import GIB, SegmentKind, SegmentState, is_candidate, judge_segment
 from npudoctor.proof.snapshot import take_snapshot
 from npudoctor.proof.socket import judge_socket
 
@@ -24,7 +24,7 @@ def judged(machine: Machine) -> dict[int, SegmentState]:
     """Every candidate by shmid."""
     scene = take_snapshot(machine.host())
     states = [judge_socket(scene, found) for found in scene.sockets]
-    found = [judge_segment(scene, segment, states) for segment in scene.segments if candidate(segment)]
+    found = [judge_segment(scene, segment, states) for segment in scene.segments if is_candidate(segment)]
     return {one.segment.shmid: one for one in found}
 
 
@@ -100,8 +100,8 @@ def test_another_size(machine: Machine) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, GIB - 1, GIB + 1, 3 << 29])
 def test_sizes_that_no_server_makes(size: int) -> None:
-    assert not candidate(segment(size=size))
-    assert candidate(segment(size=4 * GIB))
+    assert not is_candidate(segment(size=size))
+    assert is_candidate(segment(size=4 * GIB))
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_sizes_that_no_server_makes(size: int) -> None:
     ],
 )  # fmt: skip
 def test_keys_and_modes_that_could_be_a_servers(key: int, mode: int, fits: bool) -> None:
-    assert candidate(segment(key=key, mode=mode)) is fits
+    assert is_candidate(segment(key=key, mode=mode)) is fits
 
 
 def segment(key: int = 0x61001234, mode: int = 0o600, size: int = GIB) -> Segment:

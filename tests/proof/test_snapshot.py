@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from npudoctor.core.mounts import Mount, Mounts
-from npudoctor.facts.leftovers.cache_traces import any_trace
+from npudoctor.facts.leftovers.cache_traces import has_trace
 from npudoctor.host import CannotTell, Host, Options
 from npudoctor.host.fs.files import LocalDisk
 from npudoctor.proof.snapshot import take_snapshot
@@ -40,7 +40,7 @@ def remote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_tmp_that_is_a_link(tmp_path: Path, remote: Path) -> None:
     (tmp_path / "tmp").symlink_to(remote)
     asked = host(tmp_path / "tmp", remote)
-    assert any_trace(asked), "it cannot be said that there is none"
+    assert has_trace(asked), "it cannot be said that there is none"
     with pytest.raises(CannotTell, match="may block"):
         take_snapshot(asked)
     asked.disk.close()
@@ -48,7 +48,7 @@ def test_a_tmp_that_is_a_link(tmp_path: Path, remote: Path) -> None:
 
 def test_a_tmp_that_is_a_loop(tmp_path: Path, remote: Path) -> None:
     (tmp_path / "tmp").symlink_to("tmp")
-    assert any_trace(host(tmp_path / "tmp", remote))
+    assert has_trace(host(tmp_path / "tmp", remote))
 
 
 def test_a_place_that_is_a_link(tmp_path: Path, remote: Path) -> None:

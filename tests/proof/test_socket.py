@@ -23,7 +23,7 @@ from npudoctor.host.fs.walk import Parent
 from npudoctor.host.network.sockets import Listener
 from npudoctor.proof.leftovers import StaleSocket
 from npudoctor.proof.snapshot import is_listed, take_snapshot
-from npudoctor.proof.socket import SocketState, State, judge_socket, why_untrusted
+from npudoctor.proof.socket import SocketLife, SocketState, judge_socket, why_untrusted
 
 SOMEBODY = 61234
 
@@ -33,14 +33,14 @@ def states(machine: Machine) -> list[SocketState]:
     return [judge_socket(scene, found) for found in scene.sockets]
 
 
-def state(machine: Machine) -> State:
+def state(machine: Machine) -> SocketLife:
     (only,) = states(machine)
     return only.state
 
 
 def why(machine: Machine) -> str:
     (only,) = states(machine)
-    assert only.state is State.UNKNOWN
+    assert only.state is SocketLife.UNKNOWN
     return only.why
 
 
@@ -53,7 +53,7 @@ def stale(machine: Machine, port: int = PORT) -> Path:
 
 def test_a_living_one(machine: Machine) -> None:
     machine.server()
-    assert state(machine) is State.ALIVE
+    assert state(machine) is SocketLife.ALIVE
 
 
 def test_one_that_is_starting_and_answers_nobody_yet(machine: Machine) -> None:
@@ -70,7 +70,7 @@ def test_one_that_is_young(machine: Machine) -> None:
     host.clock.current -= 55  # type: ignore[attr-defined]
     scene = take_snapshot(host)
     (found,) = scene.sockets
-    assert judge_socket(scene, found).state is State.UNKNOWN
+    assert judge_socket(scene, found).state is SocketLife.UNKNOWN
     assert scene.answers[found.path] == (Listener.REFUSED,)
     assert host.clock.waited == 0  # type: ignore[attr-defined]
 
@@ -85,12 +85,12 @@ def test_the_two_looks_are_two_seconds_apart(machine: Machine) -> None:
 
 def test_a_stopped_one_lives(machine: Machine) -> None:
     machine.server().signal(signal.SIGSTOP)
-    assert state(machine) is State.ALIVE
+    assert state(machine) is SocketLife.ALIVE
 
 
 def test_a_dead_one(machine: Machine) -> None:
     stale(machine)
-    assert state(machine) is State.DEAD
+    assert state(machine) is SocketLife.DEAD
 
 
 def test_one_that_listens_at_the_second_look(machine: Machine) -> None:
@@ -108,20 +108,20 @@ def test_one_that_listens_at_the_second_look(machine: Machine) -> None:
     host.clock.wait_until = wait_until  # type: ignore[method-assign]
     scene = take_snapshot(host)
     server.close()
-    assert judge_socket(scene, scene.sockets[0]).state is State.ALIVE
+    assert judge_socket(scene, scene.sockets[0]).state is SocketLife.ALIVE
 
 
 def test_a_link_to_a_living_one_is_no_socket(machine: Machine) -> None:
     server = machine.server(PORT)
     server.socket.with_name(f"cache_server_p{PORT + 1}").symlink_to(server.socket)
-    assert [one.state for one in states(machine)] == [State.ALIVE, State.NO_SOCKET]
+    assert [one.state for one in states(machine)] == [SocketLife.ALIVE, SocketLife.NO_SOCKET]
 
 
 def test_a_link_to_a_dead_one_is_no_socket(machine: Machine) -> None:
     path = stale(machine)
     path.rename(machine.home / "elsewhere")
     path.symlink_to(machine.home / "elsewhere")
-    assert state(machine) is State.NO_SOCKET
+    assert state(machine) is SocketLife.NO_SOCKET
 
 
 def test_a_regular_file_is_no_socket(machine: Machine) -> None:
@@ -129,7 +129,7 @@ def test_a_regular_file_is_no_socket(machine: Machine) -> None:
     path.unlink()
     path.write_text("")
     older(path, 60)
-    assert state(machine) is State.NO_SOCKET
+    assert state(machine) is SocketLife.NO_SOCKET
 
 
 def test_a_datagram_socket_lives(machine: Machine) -> None:
@@ -138,7 +138,7 @@ def test_a_datagram_socket_lives(machine: Machine) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
         server.bind(str(path))
         older(path, 60)
-        assert state(machine) is State.ALIVE
+        assert state(machine) is SocketLife.ALIVE
 
 
 def test_a_full_backlog_lives(machine: Machine) -> None:
@@ -149,7 +149,7 @@ def test_a_full_backlog_lives(machine: Machine) -> None:
         server.listen(0)
         client.settimeout(5)
         client.connect(str(path))
-        assert state(machine) is State.ALIVE
+        assert state(machine) is SocketLife.ALIVE
 
 
 def test_the_port_is_served_elsewhere(machine: Machine) -> None:
@@ -157,16 +157,16 @@ def test_the_port_is_served_elsewhere(machine: Machine) -> None:
     stale(machine)
     living = machine.server(PORT, "--folder", "mindspore/alice")
     found = {one.file.path: one for one in states(machine)}
-    assert found.pop(str(living.socket)).state is State.ALIVE
+    assert found.pop(str(living.socket)).state is SocketLife.ALIVE
     ((_path, other),) = found.items()
-    assert other.state is State.UNKNOWN
+    assert other.state is SocketLife.UNKNOWN
     assert str(living.pid) in other.why
 
 
 def test_a_server_of_another_port_is_nothing_to_it(machine: Machine) -> None:
     stale(machine, PORT)
     machine.server(PORT + 1)
-    assert [one.state for one in states(machine)] == [State.DEAD, State.ALIVE]
+    assert [one.state for one in states(machine)] == [SocketLife.DEAD, SocketLife.ALIVE]
 
 
 def test_a_server_whose_program_was_upgraded_is_still_one(machine: Machine) -> None:
@@ -208,7 +208,7 @@ def test_below_a_temporary_directory_that_is_a_link(machine: Machine) -> None:
     machine.tmp.rename(machine.home / "real")
     machine.tmp.symlink_to("real")
     (only,) = states(machine)
-    assert only.state is State.DEAD
+    assert only.state is SocketLife.DEAD
     assert only.file.directory == str(machine.home / "real" / "mindspore")
 
 
@@ -217,13 +217,13 @@ def test_a_server_in_another_network_namespace(machine: Machine) -> None:
     """Not in our /proc/net/unix, though it lives: connect() through the file tells."""
     server = machine.server()
 
-    def elsewhere() -> State:
+    def elsewhere() -> SocketLife:
         ipc.unshare("net")
         assert not is_listed(machine.host(), str(server.socket))
         scene = take_snapshot(machine.host())
         return judge_socket(scene, scene.sockets[0]).state
 
-    assert forked(elsewhere) is State.ALIVE
+    assert forked(elsewhere) is SocketLife.ALIVE
     os.kill(server.pid, 0)
 
 
@@ -232,14 +232,14 @@ def test_a_deaf_server_in_another_network_namespace(machine: Machine) -> None:
     """Nothing but its process tells of it."""
     machine.server(PORT, "--deaf")
 
-    def elsewhere() -> tuple[State, str]:
+    def elsewhere() -> tuple[SocketLife, str]:
         ipc.unshare("net")
         scene = take_snapshot(machine.host())
         judged = judge_socket(scene, scene.sockets[0])
         return judged.state, judged.why
 
     found, reason = forked(elsewhere)
-    assert found is State.UNKNOWN
+    assert found is SocketLife.UNKNOWN
     assert "serves this port" in reason
 
 
@@ -248,7 +248,7 @@ def test_a_deaf_server_in_another_network_namespace(machine: Machine) -> None:
 def test_where_processes_are_hidden_nothing_is_dead(machine: Machine, level: int) -> None:
     server = machine.dead_server(PORT, "--uid", SOMEBODY)
     ipc.remove(server.shmid)
-    assert as_user(SOMEBODY, lambda: state(machine)) is State.DEAD
+    assert as_user(SOMEBODY, lambda: state(machine)) is SocketLife.DEAD
 
     def hidden() -> str:
         return why(machine)
@@ -271,7 +271,7 @@ def write_down(machine: Machine, found: SocketFile) -> None:
 
 def test_a_parked_one_that_our_journal_knows(machine: Machine) -> None:
     parked(machine, stale(machine), journal=True)
-    assert state(machine) is State.DEAD
+    assert state(machine) is SocketLife.DEAD
 
 
 def test_a_parked_one_that_no_journal_knows(machine: Machine) -> None:
@@ -293,7 +293,7 @@ def test_a_parked_one_of_another_name_than_the_journal_says(machine: Machine) ->
 
 def test_a_parked_one_at_which_a_server_answers(machine: Machine) -> None:
     parked(machine, machine.server().socket, journal=True)
-    assert state(machine) is State.ALIVE
+    assert state(machine) is SocketLife.ALIVE
 
 
 def test_a_journal_that_others_could_write_is_not_believed(machine: Machine) -> None:
@@ -340,9 +340,9 @@ def test_a_common_folder_that_everybody_writes(machine: Machine) -> None:
     os.chown(common, 0, 0)
     common.chmod(0o777)
     assert "is writable by other users" in why(machine)
-    assert as_user(SOMEBODY, lambda: state(machine)) is State.DEAD
+    assert as_user(SOMEBODY, lambda: state(machine)) is SocketLife.DEAD
     common.chmod(0o1777)
-    assert state(machine) is State.DEAD
+    assert state(machine) is SocketLife.DEAD
 
 
 @pytest.mark.needs_root

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.elves import library
 
-from npudoctor.facts.gpu.nccl import Build, build_of
+from npudoctor.facts.gpu.nccl import NcclBuild, build_of
 from npudoctor.host import Host
 
 from . import nccl_wheels
@@ -65,14 +65,14 @@ def judge(home: Path, site: Path, **variables: str) -> dict[str, Any]:
 def test_the_wheel_of_nvidia() -> None:
     path = wheel(nccl_wheels.NCCL) / "nvidia/nccl/lib/libnccl.so.2"
     started = time.process_time()
-    assert build_of(Host(), str(path)) == Build("2.27.5", "12.9")
+    assert build_of(Host(), str(path)) == NcclBuild("2.27.5", "12.9")
     assert time.process_time() - started < 1, "450 MB are not read as a whole"
     assert code_of(path) == 22705
 
 
 def test_the_one_inside_of_mindspore() -> None:
     path = wheel(nccl_wheels.MINDSPORE, "3.9") / "mindspore/lib/libnccl.so.2"
-    assert build_of(Host(), str(path)) == Build("2.7.6", "11.1")
+    assert build_of(Host(), str(path)) == NcclBuild("2.7.6", "11.1")
     assert code_of(path) == 2706
 
 

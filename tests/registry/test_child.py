@@ -12,7 +12,7 @@ from typing import Any, Callable
 
 import pytest
 
-from npudoctor.checking.check import Ended
+from npudoctor.checking.check import CheckFailure
 from npudoctor.registry.child import ANSWER_LIMIT, MEMORY_LIMIT, GuardedChild, _lower_limit, start_child
 
 
@@ -116,7 +116,7 @@ def test_all_that_it_started_is_gone_when_the_time_is_over(tmp_path: Path) -> No
     while not (tmp_path / "pids").exists():
         time.sleep(0.01)
     started = time.monotonic()
-    with pytest.raises(Ended):
+    with pytest.raises(CheckFailure):
         child.read_answer(soon(0.1))
     assert time.monotonic() - started < 20
     assert not any(alive(int(pid)) for pid in (tmp_path / "pids").read_text().split())
@@ -142,7 +142,7 @@ def test_a_sibling_does_not_keep_a_pipe_open() -> None:
     children: list[GuardedChild] = [start_child(exits), start_child(sleeping), start_child(exits)]
     started = time.monotonic()
     assert children[0].read_answer(soon(60)) is None and children[2].read_answer(soon(60)) is None
-    with pytest.raises(Ended):
+    with pytest.raises(CheckFailure):
         children[1].read_answer(soon(0.1))
     assert time.monotonic() - started < 20
 

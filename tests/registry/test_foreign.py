@@ -24,7 +24,7 @@ from npudoctor import (
     Severity,
     Skip,
 )
-from npudoctor.checking.check import Ended
+from npudoctor.checking.check import CheckFailure
 from npudoctor.core.frozen import replace
 from npudoctor.core.marks import FileMark
 from npudoctor.host import CannotTell, NotRunning
@@ -185,10 +185,10 @@ def test_answers_come_out_the_same() -> None:
         ("raise Skip('not here')", Skip, "not here"),
         ("raise Unknown('no way')", CannotTell, "no way"),
         ("raise npudoctor.host.NotRunning", NotRunning, ""),
-        ("1 / 0", Ended, "ZeroDivisionError: division by zero"),
-        ("raise SystemExit(0)", Ended, "SystemExit: 0"),
-        ("yield 'text'", Ended, "TypeError: a check yields findings, not str"),
-        ("yield Facts({'x': {1}})", Ended, "TypeError: Object of type set is not JSON serializable"),
+        ("1 / 0", CheckFailure, "ZeroDivisionError: division by zero"),
+        ("raise SystemExit(0)", CheckFailure, "SystemExit: 0"),
+        ("yield 'text'", CheckFailure, "TypeError: a check yields findings, not str"),
+        ("yield Facts({'x': {1}})", CheckFailure, "TypeError: Object of type set is not JSON serializable"),
     ],
 )
 def test_endings_come_out_the_same(body: str, ending: type[Exception], text: str) -> None:
@@ -226,7 +226,7 @@ def test_it_asks_the_host_that_is_examined() -> None:
     "said", [None, {}, {"answers": 5, "ended": "done"}, {"answers": [{}], "ended": "done"}]
 )
 def test_an_answer_that_makes_no_sense_raises(said: Any) -> None:
-    with pytest.raises((Ended, KeyError, TypeError)):
+    with pytest.raises((CheckFailure, KeyError, TypeError)):
         list(replay_answers(said))
 
 

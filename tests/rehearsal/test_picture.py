@@ -11,7 +11,7 @@ from typing import Callable
 
 import pytest
 
-from npudoctor.rehearsal.namespaces import Lacking, run_apart
+from npudoctor.rehearsal.namespaces import CannotRehearse, run_in_namespaces
 
 pytestmark = pytest.mark.slow
 
@@ -28,8 +28,8 @@ def alike(lines: Iterable[str]) -> str:
 
 def test_the_picture_is_what_a_rehearsal_shows(lack: Callable[[str], None]) -> None:
     try:
-        run_apart(lambda: 0)
-    except Lacking as error:
+        run_in_namespaces(lambda: 0)
+    except CannotRehearse as error:
         lack(str(error))
     spec = importlib.util.spec_from_file_location("picture_of_a_rehearsal", ROOT / "tools" / "picture.py")
     assert spec and spec.loader

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from npudoctor.trial.trials import source_of
+from npudoctor.trial.trials import read_source
 
 SHM = Path("/dev/shm")
 
@@ -41,7 +41,7 @@ def left_after_kills(
     left: list[str] = []
     for _number in range(times):
         child = subprocess.Popen(
-            [*before, sys.executable, "-S", "-c", source_of(part), asked],
+            [*before, sys.executable, "-S", "-c", read_source(part), asked],
             env=variables, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             start_new_session=True,
         )  # fmt: skip

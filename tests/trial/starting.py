@@ -58,7 +58,7 @@ def tried(
         return Ended("exited", done.returncode, done.stdout, done.stderr)
 
     trials = Trials(start, lambda: None, list, lambda: python, time.monotonic() + 60)
-    return trials.tried(part, **questions)
+    return trials.try_part(part, **questions)
 
 
 def refusals(trial: Trial) -> dict[str, int]:

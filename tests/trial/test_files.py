@@ -256,7 +256,7 @@ def test_a_folder_that_shuts_its_owner_out_is_removed() -> None:
     line = "mount -t tmpfs -o mode=1777 t /mnt"
     masked = ("sh", "-c", 'umask 0177; "$@"; ls -A /mnt >&2', "sh")
     answer = files(Path("/mnt"), *mounted(line), *AS_NOBODY, *masked, python="/usr/bin/python3")
-    assert answer.said == ""
+    assert answer.last_line == ""
 
 
 @pytest.mark.needs_root

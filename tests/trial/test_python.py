@@ -151,7 +151,7 @@ def test_it_dies_in_a_module(tmp_path: Path) -> None:
 
 def test_it_does_not_start() -> None:
     trial = tried("python", before=("env", "PYTHONHOME=/nowhere"))
-    assert trial.attempts == () and trial.died == "" and "encodings" in trial.said
+    assert trial.attempts == () and trial.died == "" and "encodings" in trial.last_line
 
 
 @pytest.mark.parametrize(("silent", "starts"), [("/far does not answer", 1), ("", 2)])
@@ -166,7 +166,7 @@ def test_what_waits_for_a_silent_server_is_started_once(silent: str, starts: int
     until = time.monotonic() + 60
     trials = Trials(start, lambda: None, list, lambda: PYTHON, until, silent=lambda: silent)
     for _number in range(2):
-        trial = trials.tried("python")
+        trial = trials.try_part("python")
         assert (trial.hung, trial.waits_for) == ("", silent)
     assert started == [PYTHON] * starts
 

@@ -17,7 +17,7 @@ from typing import Optional
 import pytest
 from tests.trial.starting import Ended, refusals, tried
 
-from npudoctor.trial.trials import Attempt, Trial, Trials, read
+from npudoctor.trial.trials import Attempt, Trial, Trials, parse_output
 
 pytestmark = pytest.mark.whole
 HOME = "127.0.0.1 localhost\n"
@@ -194,7 +194,7 @@ def test_eight_ranks_do_not_refuse_each_other() -> None:
     line = command(point(port=free_port()))
     ranks = [subprocess.Popen(line, stdout=subprocess.PIPE, text=True) for _ in range(8)]
     said = [rank.communicate(timeout=20)[0] for rank in ranks]
-    assert [refusals(read(Ended("exited", 0, out, ""))) for out in said] == [{}] * 8
+    assert [refusals(parse_output(Ended("exited", 0, out, ""))) for out in said] == [{}] * 8
 
 
 def command(*points: dict[str, object]) -> list[str]:
@@ -206,7 +206,7 @@ def command(*points: dict[str, object]) -> list[str]:
         return Ended("exited", 0, "", "")
 
     trials = Trials(start, lambda: None, list, lambda: sys.executable, time.monotonic() + 60)
-    trials.tried("rendezvous", points=points, own=True, hccl=None, wait=3.0, ways=[])
+    trials.try_part("rendezvous", points=points, own=True, hccl=None, wait=3.0, ways=[])
     *words, known = lines[0]
     return [*words, json.dumps({**json.loads(known), "prefix": ""})]
 
@@ -248,7 +248,7 @@ def test_nothing_is_left_whenever_it_is_killed(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    trials = [read(Ended("exited", -9, out, "")) for out in json.loads(done.stdout)]
+    trials = [parse_output(Ended("exited", -9, out, "")) for out in json.loads(done.stdout)]
     assert any(trial.died is not None for trial in trials), "none was killed before its end"
 
 

@@ -12,10 +12,11 @@ from npudoctor.core.model import Fix, Risk
 
 
 def N_(text: str) -> str:  # noqa: N802  (the catalogue's own name)
-    """Marks a sentence for the catalogue; it is translated when it is said."""
+    """Mark a sentence for the catalogue; it is translated when it is used."""
     return text
 
 
+# Sentences that several codes share.
 _REINSTALL = N_("ask the administrator to reinstall all of CANN from the .run packages of one release")
 _DRIVER = N_("ask the administrator to reinstall this machine's driver, then reboot")
 _RANK_TABLE = N_(
@@ -369,6 +370,6 @@ SENTENCES = {
 
 
 def by_hand(code: str) -> Optional[Fix]:
-    """The sentence for a code as a remedy without lines; None where there is none."""
+    """The sentence for a code as a fix without lines; None where there is none."""
     sentence = SENTENCES.get(code)
     return None if sentence is None else Fix(_(sentence), risk=Risk.MANUAL, needs_root=False)

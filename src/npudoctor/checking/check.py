@@ -22,7 +22,9 @@ if TYPE_CHECKING:  # who only lists checks loads nothing that looks at a machine
 
 MOST_COMPARED = 50  # facts of one check that fleets compare
 LONGEST = 100  # characters of a name or a path of one
+# Ids and tags are words of the command line and of URLs of the documentation.
 _NAME = pattern(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
+# Distributions in normal form (PEP 503), which is lower case.
 _NEED = pattern(r"(?:\$[A-Za-z_][A-Za-z0-9_]*\*?|[a-z0-9]+(?:[-_.]+[a-z0-9]+)*)\Z")
 
 
@@ -30,9 +32,12 @@ class Skip(Exception):
     """The check does not apply here; the text says why. Findings made before it are kept."""
 
 
-class Ended(Exception):
-    """The check ended without saying so itself: its file could not be loaded, or is not what was known of it;
-    or the process of its own in which it runs crashed, or did not answer in time. The text says why."""
+class CheckFailure(Exception):
+    """The check did not end by itself; the text says why.
+
+    Its file could not be loaded, or differs from the index; or the process of its own in which it runs
+    crashed, or did not answer in time.
+    """
 
     def __init__(self, status: Status, reason: str) -> None:
         super().__init__(reason)
@@ -71,12 +76,12 @@ class Check:
 
     @property
     def manual(self) -> str:
-        """The docstring; reads the check's file where that has not been read yet."""
+        """The docstring; it reads the check's file where that has not been read yet."""
         return self.page()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All that selects it: id, group, tags, codes."""
+        """Everything that selects it: id, group, tags, codes."""
         return (self.id, self.group, *self.tags, *self.codes)
 
 
@@ -140,7 +145,7 @@ def title_of(manual: str) -> str:
 
 
 def is_name(text: str) -> bool:
-    """Whether it may be an id or a tag."""
+    """Return whether it may be an id or a tag."""
     return _NAME.match(text) is not None
 
 
@@ -151,18 +156,20 @@ def declaration_error(
     needs: Sequence[str] = (),
     compares: Sequence[Compared] = (),
 ) -> Optional[str]:
-    """Why a declaration is not as it must be; None when it is."""
+    """Why a declaration is not well formed; None when it is."""
     if not _NAME.match(id):
         return "an id is lower-case words joined by hyphens"
     if not codes:
         return "it declares no code, so it could never speak"
     for code in codes:
         prefix, dot, rest = code.partition(".")
+        # A code tells its check, so that reports of different versions can be compared.
         if prefix != id or not dot or not _NAME.match(rest):
             return f"the code {code!r} must read {id}.some-words"
     for tag in tags:
         if not _NAME.match(tag):
             return f"the tag {tag!r} must be lower-case words joined by hyphens"
+    # A text would pass as a sequence of letters.
     if not isinstance(needs, (tuple, list)):
         return "needs is a tuple of texts"
     if not isinstance(compares, (tuple, list)) or len(compares) > MOST_COMPARED:
@@ -170,8 +177,10 @@ def declaration_error(
     return next(filter(None, (*map(_wrong_need, needs), *map(_wrong_comparison, compares))), None)
 
 
-def compared_of(row: object) -> Compared:
-    """What `Compared.row` made, from wherever it comes: ValueError for anything else."""
+def parse_compared(row: object) -> Compared:
+    """The Compared of a row that `Compared.row` made, from wherever it comes: ValueError for
+    anything else.
+    """
     if not isinstance(row, dict) or not {"path"} <= row.keys() <= {"path", "name", "complete", "own"}:
         raise ValueError(f"{row!r} says nothing to compare")
     own = row.get("own", [])
@@ -185,7 +194,9 @@ def compared_of(row: object) -> Compared:
 
 
 def _wrong_comparison(compared: Any) -> Optional[str]:
-    """Hints are not enough: checks of others and reports of nodes are type-checked by nobody."""
+    """Why a Compared is not well formed; None when it is. Hints are not enough: nobody type-checks checks of
+    others and reports of nodes.
+    """
     if not isinstance(compared, Compared):
         return f"{compared!r} is no Compared"
     texts: Any = (compared.path, compared.name, *compared.own)
@@ -198,23 +209,29 @@ def _wrong_comparison(compared: Any) -> Optional[str]:
 
 
 def _wrong_need(need: object) -> Optional[str]:
-    """A need that nothing can ever meet would silence its check for ever."""
+    """Why a need is not well formed; None when it is. A need that nothing can ever meet would silence its
+    check for ever.
+    """
     if not isinstance(need, str) or not _NEED.match(need):
         forms = ('"$NAME"', '"$PREFIX*"', *THINGS)
         return f"the need {need!r} is none of {', '.join(forms)}, and no distribution in lower case"
-    thing_meant = None if need in THINGS else next((thing for thing in THINGS if _nearly(need, thing)), None)
+    thing_meant = (
+        None if need in THINGS else next((thing for thing in THINGS if _is_misspelled(need, thing)), None)
+    )
     return thing_meant and f"the need {need!r} is no distribution: {thing_meant!r} is meant"
 
 
-def _nearly(need: str, thing: str) -> bool:
-    """Whether one letter is wrong, missing or too many, or two are exchanged."""
+def _is_misspelled(need: str, thing: str) -> bool:
+    """Return whether one letter is wrong, missing or too many, or two are exchanged."""
     at = next(
-        (at for at, (left, other) in enumerate(zip(need, thing)) if left != other),
+        (at for at, (letter, expected) in enumerate(zip(need, thing)) if letter != expected),
         min(map(len, (need, thing))),
     )
     tail, other = need[at:], thing[at:]
+    # One letter is missing or too many.
     if len(tail) != len(other):
         return tail[1:] == other or tail == other[1:]
     if tail[1:] == other[1:]:
         return len(thing) > 3  # between short words it is no slip: npm is not npu
+    # Two neighbours are exchanged.
     return tail[2:] == other[2:] and tail[:2] == other[1::-1]

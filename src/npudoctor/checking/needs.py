@@ -19,11 +19,14 @@ _OF_AN_EMPTY_ONE = {
     *("pip", "setuptools", "wheel", "pkg_resources", "_distutils_hack", "distutils-precedence.pth"),
     *("_virtualenv.py", "_virtualenv.pth", "__pycache__", "README.txt", "README"),
 }
+# Of wheels, of old installations, of `setup.py develop`, of eggs.
 _METADATA = (".dist-info", ".egg-info", ".egg-link", ".egg")
 
 
-def _cann(host: Host) -> bool:
-    """In the table of things below, as those that follow."""
+def _needs_cann(host: Host) -> bool:
+    """Return whether CANN is expected, named by a variable, or installed. This and the next three are values
+    of THINGS.
+    """
     if npu_expected(host):
         return True
     if host.options.root is None and any(host.variables.get(name) for name in ENDINGS):
@@ -31,14 +34,15 @@ def _cann(host: Host) -> bool:
     return bool(installs_of(host))
 
 
-def _driver(host: Host) -> bool:
-    """Traces of a driver; in the table of things."""
+def _has_driver(host: Host) -> bool:
+    """Return whether there are traces of a driver."""
+    # The installer's record, the default folder, the driver's management node: any of them.
     places = ("/etc/ascend_install.info", ASCEND, "/dev/davinci_manager")
     return any(host.files.lstat(path) for path in places)
 
 
-def _framework(host: Host) -> bool:
-    """Whether one is installed for this interpreter; in the table of things."""
+def _has_framework(host: Host) -> bool:
+    """Return whether a framework is installed for this interpreter."""
     folders = [folder for folder in host.interpreter.layout().search_path if folder.startswith("/")]
     if any(name in FRAMEWORKS for folder in folders for name in host.files.names(folder)):
         return True
@@ -46,8 +50,8 @@ def _framework(host: Host) -> bool:
     return False
 
 
-def _packages(host: Host) -> bool:
-    """Whether anything at all was installed for this interpreter, or was left behind by pip."""
+def _has_packages(host: Host) -> bool:
+    """Return whether anything at all was installed for this interpreter, or was left behind by pip."""
     for folder in host.interpreter.layout().search_path:
         names = host.files.names(folder) if folder.startswith("/") else ()
         of_packages = folder.endswith("-packages")
@@ -62,24 +66,24 @@ def _packages(host: Host) -> bool:
 
 # What a need may name besides a variable ("$NAME", "$PREFIX*") and an installed distribution.
 THINGS: dict[str, Callable[[Host], bool]] = {
-    "cann": _cann,
-    "driver": _driver,
+    "cann": _needs_cann,
+    "driver": _has_driver,
     "npu": npu_here,
     "gpu": gpu_here,
-    "framework": _framework,
-    "packages": _packages,
+    "framework": _has_framework,
+    "packages": _has_packages,
 }
 MANY = 5  # more packages are not listed in a reason: any framework would do
 _OF_THE_INTERPRETER = ("framework", "packages")
 
 
 def needs_interpreter(needs: Sequence[str]) -> bool:
-    """Whether the interpreter must be asked, which starts a process."""
+    """Return whether the interpreter must be asked, which starts a process."""
     return any(need in _OF_THE_INTERPRETER or not (need in THINGS or need.startswith("$")) for need in needs)
 
 
 def why_not_applicable(needs: Sequence[str], host: Host) -> Optional[str]:
-    """Why a check cannot apply: none of what it needs is here. None when something is, or nobody can tell.
+    """Why a check cannot apply: none of its needs is here. None when one is, or when that is unknown.
 
     When it cannot be determined the check runs: its own message says best what it could not see.
     """
@@ -101,6 +105,7 @@ def why_not_applicable(needs: Sequence[str], host: Host) -> Optional[str]:
                 here = bool(host.interpreter.distributions(need))
             if here:
                 return None
+    # Unknown: the check runs, see above.
     except (CannotTell, NotRunning):
         return None
     texts = {

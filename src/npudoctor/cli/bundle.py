@@ -63,8 +63,8 @@ def collect_bundle(path: str, explanation: Explanation, session: Session) -> Non
     report = runner.run(session.loaded, session.host, session.settings(), session.until)
     redactor = BundleRedactor(session.host.variables)
     contents = {
-        "report.json": redactor.hide_known(report_json(report)).encode(),
-        "explain.json": redactor.hide_known(json_text(explain_object(explanation))).encode(),
+        "report.json": redactor.hide_own_values(report_json(report)).encode(),
+        "explain.json": redactor.hide_own_values(json_text(explain_object(explanation))).encode(),
         "versions.txt": _versions_text(session).encode("utf-8", "backslashreplace"),
     }
     missing = []
@@ -78,7 +78,7 @@ def collect_bundle(path: str, explanation: Explanation, session: Session) -> Non
     for line in missing:
         complain(_("not in the bundle: {line}", line=line))
     redactor.counts["report"] = sum(contents[name].count(HIDDEN.encode()) for name in _JSON)
-    omitted = [redactor.hide_known(redact(line)) for line in missing]
+    omitted = [redactor.hide_own_values(redact(line)) for line in missing]
     contents["README.txt"] = _readme_text(contents, omitted, redactor.counts).encode(
         "utf-8", "backslashreplace"
     )
@@ -133,4 +133,4 @@ def pack_bundle(path: str, contents: Mapping[str, bytes]) -> None:
     try:
         write_in_child(lambda: way.write(path, file.getvalue(), 0o600, way.link), path)
     except OSError as error:
-        raise OutputLost(f"{path}: {way.why(error)}") from error
+        raise OutputLost(f"{path}: {way.reason_of(error)}") from error

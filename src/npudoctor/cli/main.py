@@ -30,7 +30,7 @@ def run(argv: list[str]) -> int:
     status = _run_to_status(lambda: _run_command(argv), argv)
     _fail_evaluation(argv, status)
     signals.restore_handlers()
-    if threads.any_left():
+    if threads.has_running_threads():
         exit_now(status)
     return status
 

@@ -8,12 +8,16 @@ from typing import Optional
 from npudoctor.core.lazy import pattern
 
 _PRODUCT = pattern(
+    # 8.2.RC1, 8.0.0, 8.0.T13, 8.1.RC1.alpha001, 8.3.RC1-beta.1, 7.0.0.SPC3.
     r"(\d+)\.(\d+)\.(RC\d+|T\d+|\d+)((?:\.\d+)*)(?:[.-](alpha|beta|rc)\.?(\d+))?(?:\.SPC(\d+))?\Z",
     re.IGNORECASE,
 )
+# Order of the stages of one release.
 _STAGES = {"alpha": 0, "beta": 1, "rc": 2}
 _FINAL = 3
-_LONGEST = 99  # characters of a version; digits without end are no number to Python either
+# The bound is there for int(): Python 3.11 raises ValueError above 4300 digits, older ones need quadratic
+# time.
+_LONGEST = 99  # characters of a version
 _CLAUSE = pattern(r"(>=|<=|==|>|<)?\s*(\d+(?:\.\d+)*)\s*\Z")
 
 
@@ -27,14 +31,17 @@ def sort_key(product: Optional[str]) -> Optional[tuple[tuple[int, ...], ...]]:
         return None
     major, minor, third, patch, stage, number, pack = match.groups()
     word = third.upper()
+    # In 8.2.RC1 and 8.0.T13 the third part is no number: both count as a stage of x.y.0.
     head = (int(major), int(minor), 0 if word[0] in "RT" else int(third))
     kind = (2, int(third[2:])) if word[0] == "R" else (0, int(third[1:])) if word[0] == "T" else (_FINAL, 0)
     stage_key = (_STAGES[stage.lower()], int(number)) if stage else (_FINAL, 0)
     return head, kind, numbers(patch), stage_key, (int(pack or 0),)
 
 
-def at_least(product: Optional[str], first: str) -> Optional[bool]:
-    """Whether a product version is in this release line (8.1) or a later one; None when it is unknown."""
+def is_at_least(product: Optional[str], first: str) -> Optional[bool]:
+    """Return whether a product version is in this release line (8.1) or a later one; None when it is
+    unknown.
+    """
     key = sort_key(product)
     return None if key is None else key[0][:2] >= numbers(first)
 
@@ -63,6 +70,9 @@ def accepts(requirement: str, number: str) -> Optional[bool]:
 
 
 def _holds(operator: str, version: tuple[int, ...], bound: tuple[int, ...]) -> bool:
+    """Compare as many parts as the bound has: 7.7.0.1 is "<=7.7" and is not ">7.7"."""
+    # Component numbers have five parts and bounds two: comparing all of them would make 7.7.0.1 greater than
+    # 7.7.
     version = version[: len(bound)]
     return {
         ">=": version >= bound,

@@ -20,6 +20,7 @@ Key = tuple[tuple[int, int], ...]
 def sort_key(version: str) -> Key:
     """A version to compare, in natural order: 7.7.0.1.231 is before 7.7.99, 25.0.rc1 before 25.0.0."""
     tokens = _TOKEN.findall(version[:_LONGEST].lower())
+    # A word of which we know nothing ranks as rc does, and before every number.
     return tuple((3, int(token)) if token.isdecimal() else (_WORDS.get(token, 2), -1) for token in tokens)
 
 
@@ -31,17 +32,18 @@ def is_in_line(version: str, prefix: str) -> bool:
 
 
 def accepts(version: str, requirement: str) -> Optional[bool]:
-    """Whether a version is what is wanted: a plain one is the least; [a,b], (a,b) and ">=a, <=b" are ranges.
+    """Return whether a version meets a requirement: a plain version is the minimum; [a,b], (a,b) and ">=a,
+    <=b" are ranges.
 
-    An upper bound is for all that begins with it: 7.7.0.1 is within [7.0,7.7]. None when it cannot be parsed.
+    An upper bound covers all that begins with it: 7.7.0.1 is within [7.0,7.7]. None when it cannot be parsed.
     """
     requirement = requirement.strip().strip('"').strip()
     bounds = requirement.strip("[]()").split(",")
     if requirement[:1] in ("[", "(") and requirement[-1:] in ("]", ")") and len(bounds) == 2:
-        low, high = (bound.strip() for bound in bounds)
+        lower, upper = (bound.strip() for bound in bounds)
         texts = [
-            (">=" if requirement[0] == "[" else ">") + low,
-            ("<=" if requirement[-1] == "]" else "<") + high,
+            (">=" if requirement[0] == "[" else ">") + lower,
+            ("<=" if requirement[-1] == "]" else "<") + upper,
         ]
     else:
         texts = requirement.split(",")
@@ -63,6 +65,7 @@ def _holds(version: str, text: str) -> Optional[bool]:
         return None
     key, bound = sort_key(version), sort_key(match[2])
     sign = match[1] or ">="
+    # "=24.1" means every 24.1.x.
     if sign in ("=", "=="):
         return is_in_line(version, match[2])
     if sign == ">=":

@@ -8,9 +8,9 @@ import errno
 class CannotTell(Exception):
     """The question applies, but the machine did not let us look: the row ends as unknown.
 
-    `advisory` is for what cannot be seen from this place whatever the node's state; such a row is
-    not needed for a verdict. `tried_by`: checks of the trial that do the very thing; where these have an
-    answer, this one's is not needed either.
+    `advisory`: it cannot be seen from this place whatever the node's state; such a row is not needed for a
+    verdict. `tried_by`: checks of the trial that do the very thing; where these have an answer, the answer of
+    this check is not needed either.
     """
 
     def __init__(self, reason: str, advisory: bool = False, tried_by: tuple[str, ...] = ()) -> None:
@@ -21,33 +21,40 @@ class CannotTell(Exception):
 
 
 class Silent(CannotTell):
-    """What serves a file system did not answer in time: whoever uses it now waits as well."""
+    """The server of a file system did not answer in time: every process that uses it now waits as well."""
 
 
 def has_ended(error: CannotTell) -> bool:
-    """Whether what serves a file system is gone: then every use of it fails at once, a job's too. One that
-    hangs is silent, which tells nothing."""
+    """Return whether the server of a file system is gone, so that every use fails at once, a job's too.
+
+    A server that hangs raises Silent, which does not say that it is gone.
+    """
+    # ENOTCONN: the FUSE daemon has exited. ESTALE: the NFS server no longer exports what is mounted.
     return isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENOTCONN, errno.ESTALE)
 
 
 class DoesNotRun(CannotTell):
     """The job's interpreter cannot be asked because it exits with an error; the job will fail the same way.
 
-    `status` is its exit status, negative for a signal; `said` its last line about it, which may be empty.
+    `status` is its exit status, negative for a signal; `last_line` is the last line that it wrote to stderr,
+    which may be empty.
     """
 
-    def __init__(self, reason: str, status: int, said: str) -> None:
+    def __init__(self, reason: str, status: int, last_line: str) -> None:
         super().__init__(reason)
-        self.status, self.said = status, said
+        self.status, self.last_line = status, last_line
 
 
 class NotRunning(Exception):
-    """What was asked for exists only on a running machine, and this host is an image under --root."""
+    """The question needs a running machine, and this host is an image under --root."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether it means that memory is short. Where `ulimit -v` lets no library be mapped, Python raises
-    ImportError: seen of unicodedata, which is loaded for the first Chinese column."""
+    """Return whether an error means that memory is short.
+
+    Where `ulimit -v` lets no library be mapped, Python raises ImportError: seen with unicodedata, which is
+    loaded for the first Chinese column.
+    """
     if isinstance(error, ImportError) and "failed to map segment" in str(error):
         import resource
 

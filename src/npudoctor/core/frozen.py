@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 
+# typing.TYPE_CHECKING would import typing, which this module is to spare; type checkers know the bare name.
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ else:
             self.name = self.hint = None
 
         def standard(self):
-            """As the standard module has it."""
+            """This field as dataclasses.Field."""
             import dataclasses
 
             arguments = {"repr": self.repr}
@@ -38,15 +39,20 @@ else:
             elif self.default is not _MISSING:
                 arguments["default"] = self.default
             made = dataclasses.field(**arguments)
+            # dataclasses sets these three itself when it processes a class; fields() filters by _field_type.
             made.name, made.type, made._field_type = self.name, self.hint, dataclasses._FIELD
             return made
 
     class _Standard:
-        """An attribute by which the standard module knows its classes: both are made when it asks for one."""
+        """Makes what the standard module looks for on a dataclass, when it asks: __dataclass_fields__ or
+        __dataclass_params__.
+        """
 
         def __get__(self, instance, cls):
             import dataclasses
 
+            # With a docstring the decorator does not build one from the signature, which would import
+            # inspect.
             standard = dataclasses.dataclass(frozen=True)(type("_", (), {"__doc__": ""}))
             cls.__dataclass_params__ = standard.__dataclass_params__
             cls.__dataclass_fields__ = {field.name: field.standard() for field in cls._fields_of_frozen}
@@ -61,11 +67,11 @@ else:
             import dataclasses
 
             return dataclasses.replace(value, **changes)
-        kept = value.__dict__
-        return type(value)(**{**{field.name: kept[field.name] for field in fields}, **changes})
+        current = value.__dict__
+        return type(value)(**{**{field.name: current[field.name] for field in fields}, **changes})
 
     def dataclass(*, frozen):
-        """Make a class of annotated fields into a frozen dataclass; `frozen` must be True."""
+        """Make a class of annotated fields into a frozen dataclass; TypeError where `frozen` is not True."""
         if not frozen:
             raise TypeError("only frozen classes are made here")
         return _frozen
@@ -77,6 +83,7 @@ else:
         factories = {field.name: field.factory for field in fields if field.factory is not _MISSING}
 
         def __init__(self, *args, **kwargs):
+            # Straight into __dict__: __setattr__ of a frozen class raises.
             values = self.__dict__
             if len(args) == len(names) and not kwargs:  # as files are described: thousands in a run
                 values.update(zip(names, args))
@@ -105,19 +112,25 @@ else:
         return cls
 
     def _fields_of(cls):
-        """The fields of a class and of those that it extends, in the order of the standard decorator, which
-        also looks in every hint for ClassVar and InitVar (none of ours has them) and at the signature."""
+        """The fields of a class and of its bases, in the order of the standard decorator.
+
+        The standard one also looks in every hint for ClassVar and InitVar (none of ours has them) and at the
+        signature.
+        """
         fields_by_name = {}
+        # A subclass may give a field another default; it keeps the place of the base's field.
         for base in reversed(cls.__mro__[1:]):
             fields_by_name.update({field.name: field for field in base.__dict__.get("_fields_of_frozen", ())})
         hints = cls.__dict__.get("__annotations__", {} if sys.version_info < (3, 14) else cls.__annotations__)  # noqa: RUF063  (our own hints, not a base's)
         for name, hint in hints.items():
             default = cls.__dict__.get(name, _MISSING)
             standard = sys.modules.get("dataclasses")
-            known = getattr(standard, "Field", None)  # None also while another thread loads that module
+            standard_field = getattr(
+                standard, "Field", None
+            )  # None also while another thread loads that module
             if isinstance(default, field):
                 made = default
-            elif known is None or not isinstance(default, known):
+            elif standard_field is None or not isinstance(default, standard_field):
                 made = field(default=default)
             else:
                 made = field(repr=default.repr)
@@ -129,10 +142,12 @@ else:
             made.name, made.hint = name, hint
             if made.default is not _MISSING:
                 setattr(cls, name, made.default)
+            # As the standard decorator does: field(default_factory=...) leaves no class attribute behind.
             elif name in cls.__dict__:
                 delattr(cls, name)
         fields = cls._fields_of_frozen = tuple(fields_by_name.values())
         cls.__dataclass_fields__, cls.__dataclass_params__ = _FIELDS, _PARAMETERS
+        # By this attribute fixing.steps recognises a class of fields.
         cls.__match_args__ = tuple(fields_by_name)
         return fields
 

@@ -24,5 +24,6 @@ else:
             import re
 
             value = getattr(re.compile(self._text, self._flags), name)
+            # From now on the attribute is found without __getattr__.
             setattr(self, name, value)
             return value

@@ -18,6 +18,7 @@ _language = "en"
 def activate(language: str) -> None:
     """Speak this language ("en" or "zh") from now on; the choice holds for the whole process."""
     global _catalogue, _manuals, _language
+    # The manuals of the language before are dropped; the new ones are opened when one is shown.
     _language, _manuals = language, None
     _catalogue = None if language == "en" else _opened("npudoctor", language)
 
@@ -25,6 +26,7 @@ def activate(language: str) -> None:
 def _opened(domain: str, language: str) -> NullTranslations:
     import gettext
 
+    # fallback: where the catalogue is missing everything is English, instead of an error.
     return gettext.translation(domain, catalogues(), [LANGUAGES[language]], fallback=True)
 
 
@@ -52,6 +54,7 @@ def language_of(variables: Mapping[str, str]) -> str:
 def _(message: str, /, **values: object) -> str:
     """The sentence in the language spoken now, its placeholders filled with these values as str.format does.
     Without values it is as it was written, braces too."""
+    # gettext("") is the header of the catalogue.
     text = _catalogue.gettext(message) if _catalogue and message else message
     return text.format(**values) if values else text
 
@@ -68,7 +71,7 @@ def manual(block: str) -> str:
 
 
 def strerror(number: Optional[int]) -> str:
-    """What the system calls an errno ("Permission denied"), in the language spoken now."""
+    """The system's text for an errno ("Permission denied"), in the language spoken now."""
     import os
 
     why = os.strerror(number or 0)

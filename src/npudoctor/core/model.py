@@ -54,11 +54,12 @@ class Status(enum.Enum):
     BROKEN = "broken"
 
 
+# A row with one of these has no result: for a needed check the verdict is then undetermined.
 UNANSWERED = (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED, Status.BROKEN)
 
 
 class Action(enum.Enum):
-    """What provisioning does about a finding."""
+    """What whoever provisions the node should do about a finding."""
 
     NONE = "none"
     CONFIG = "config"
@@ -108,22 +109,24 @@ class Fix:
 
     @property
     def undo_commands(self) -> tuple[str, ...]:
-        """The lines that take it back: what its steps know, the last step's first, where that is all of it,
-        since that is what is done; else those given."""
+        """The lines that take the fix back: those of its steps, the last step's first, where every step has
+        some, since those are what is run; else the lines in `undo`.
+        """
         if self.undo and not self.undoable:
             return self.undo
-        known = (getattr(step, "undo_lines", tuple) for step in reversed(self.steps))
-        return tuple(line for lines in known for line in lines())
+        undo_of_steps = (getattr(step, "undo_lines", tuple) for step in reversed(self.steps))
+        return tuple(line for lines in undo_of_steps for line in lines())
 
     @property
     def undoable(self) -> bool:
         """Whether npudoctor can take back all of it: every step knows how."""
+        # Half of an undo would leave a state that nobody has seen before.
         return bool(self.steps) and all(getattr(step, "undo_lines", tuple)() for step in self.steps)
 
 
 @dataclass(frozen=True)
 class Ignored:
-    """That somebody chose not to count a finding, and why if they said so."""
+    """Somebody chose not to count a finding; `reason` where they gave one."""
 
     reason: Optional[str] = None
 
@@ -151,6 +154,7 @@ class Finding:
     @property
     def weight(self) -> Severity:
         """The severity; a finding that the runner has not stamped yet weighs as an ERROR."""
+        # What is not stamped must not be taken for harmless.
         return Severity.ERROR if self.severity is None else self.severity
 
     @property
@@ -161,7 +165,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a check measured, for machines: JSON-able values that the row carries in `facts`."""
+    """What a check measured, for programs: JSON-able values, which the row carries in `facts`."""
 
     values: Mapping[str, object]
 
@@ -183,7 +187,8 @@ class Compared:
     own: tuple[str, ...] = ()
 
     def row(self) -> dict[str, object]:
-        """As JSON: what is as usual is left out."""
+        """This fact as JSON, without what has its default value."""
+        # As in the index of checks: what has its default is left out.
         usual = {"name": "", "complete": False, "own": []}
         row = {"path": self.path, "name": self.name, "complete": self.complete, "own": list(self.own)}
         return {key: value for key, value in row.items() if key not in usual or value != usual[key]}

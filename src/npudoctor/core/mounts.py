@@ -21,14 +21,19 @@ LOCAL = frozenset(
     "overlay proc ramfs rootfs squashfs sysfs tmpfs udf vfat xfs zfs".split()
 )
 
+# fstab's option "user" is recorded as user=NAME; udisksctl mounts through its own helper.
 _FOR_A_USER = pattern(r"\b(?:user=|uhelper=udisks)")
+# The kernel writes blank, tab, newline and backslash as three octal digits (\040).
 _OCTAL = pattern(r"\\([0-7]{3})")
 
 
 @dataclass(frozen=True)
 class Mount:
-    """One line of mountinfo: where, of what type, the options of the file system, and those of the mount
-    alone: a file system that may be written may be mounted read-only at this point."""
+    """One line of mountinfo: mount point, type, options of the file system (`options`) and of the mount alone
+    (`own`).
+
+    A file system that may be written may be mounted read-only at one point.
+    """
 
     point: str
     kind: str
@@ -61,6 +66,8 @@ def parse_mountinfo(text: str) -> dict[str, Mount]:
     for line in lines_of(text):
         before, _, after = line.partition(" - ")
         fields, kinds = before.split(" "), after.split(" ")
+        # proc(5): field 5 is the mount point, 6 the options of the mount; after " - " type, source, options
+        # of the superblock.
         if len(fields) >= 5 and kinds[0]:
             point = _unescape(fields[4])
             options = kinds[2].split(",") if len(kinds) > 2 else []
@@ -70,7 +77,8 @@ def parse_mountinfo(text: str) -> dict[str, Mount]:
 
 
 def mount_of(mounts: Mapping[str, Mount], path: str) -> Optional[Mount]:
-    """The mount that holds an absolute path free of links."""
+    """The mount that holds an absolute path free of links; None where no mount does."""
+    # From the path upwards: the longest mount point holds it.
     while path not in mounts and path != "/":
         path = path.rsplit("/", 1)[0] or "/"
     return mounts.get(path)
@@ -79,10 +87,14 @@ def mount_of(mounts: Mapping[str, Mount], path: str) -> Optional[Mount]:
 def user_mount_points(mountinfo: str, utab: str, euid: int = 0) -> Iterator[str]:
     """The mount points whose content another user than `euid` and root makes up, owners included: FUSE of a
     user, and disks that users may mount. FUSE of root is root's choice, as a container's fuse-overlayfs."""
+    # FUSE names the user who mounted it as an option.
     own = {"user_id=0", f"user_id={euid}"}
+    # Parsing is skipped on the many machines without FUSE.
     for mount in parse_mountinfo(mountinfo).values() if " - fuse" in mountinfo else ():
+        # fusectl is the kernel's own /sys/fs/fuse/connections.
         if mount.kind.startswith("fuse") and mount.kind != "fusectl" and own.isdisjoint(mount.options):
             yield mount.point
+    # libmount writes this file; the kernel does not know for whom it mounted.
     for line in lines_of(utab):
         target, options = re.search(r"(?:^| )TARGET=([^ ]+)", line), re.search(r"(?:^| )OPTS=([^ ]+)", line)
         if target and options and _FOR_A_USER.search(options[1]):
@@ -94,10 +106,11 @@ def _unescape(path: str) -> str:
 
 
 class Mounts:
-    """Answers whether a path without links lies on a file system that may block."""
+    """Tells whether a path without links lies on a file system that may block."""
 
     def __init__(self, mounts: Iterable[Mount]) -> None:
         self._risky = {mount.point: mount for mount in mounts if mount.kind not in LOCAL}
+        # Without a risky mount no path needs to be looked up.
         self._points = {mount.point for mount in mounts} if self._risky else set()
 
     @classmethod
@@ -110,7 +123,7 @@ class Mounts:
             raise CannotTell(_("{path} cannot be read: {why}", path=MOUNTINFO, why=why)) from error
 
     def risky(self, path: str) -> Optional[Mount]:
-        """The mount that holds an absolute path free of links, if it may block; else None."""
+        """The mount of an absolute path free of links, if it may block; else None."""
         if not self._risky:
             return None
         while True:

@@ -16,6 +16,7 @@ EXTRAS = {
     "detect_secrets": "secrets",
     "pynvml": "gpu",
 }
+# Distributions whose name differs from what is imported.
 _NAMES = {"yaml": "PyYAML", "detect_secrets": "detect-secrets", "pynvml": "nvidia-ml-py"}
 
 
@@ -24,19 +25,23 @@ class MissingExtra(Exception):
 
 
 def load(module: str) -> Any:
-    """A module of an optional package; MissingExtra where it cannot be had.
+    """Import a module of an optional package; MissingExtra where that fails.
 
-    Who can do without it catches that; for everybody else it ends the command as a usage error.
+    A caller that can do without it catches that; for all others it ends the command as a usage error.
     """
     try:
         return import_module(module)
+    # ModuleNotFoundError is one, too; a damaged or unfitting package raises ImportError itself.
     except ImportError as error:
         import shlex
 
+        # The text of an ImportError may quote a path or a line of somebody's code.
         from npudoctor.core.redact.redact import redact
 
         package = module.partition(".")[0]
         extra, name = EXTRAS[package], _NAMES.get(package, package)
+        # A package that is there but lacks a dependency of its own raises ModuleNotFoundError, too, with
+        # another name.
         if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == package:
             text = _("this needs {package}, which is not installed; install it: {command}")
             flag = ""

@@ -17,7 +17,9 @@ LARGEST = 64 << 20  # bytes
 DEEPEST = 64  # containers in each other; the deepest of ours, Ansible's around a report, has about twenty
 OBJECTS = 1_000_000  # tables of a text, as far as their braces tell
 LONGEST_NUMBER = 400  # digits; older Pythons take minutes to read one of a million
+# Every byte but brackets, braces and quotes: what bytes.translate deletes.
 _NO_MARKS = bytes(byte for byte in range(256) if byte not in b'[]{}"')
+# tomllib and tomli are pure Python, many times slower than the C of json.
 TOML_LARGEST = 4 << 20
 YAML_LARGEST = 1 << 20  # its parser is a hundred times slower
 
@@ -33,15 +35,18 @@ def json_of(
     objects: int = OBJECTS,
     **hooks: Any,
 ) -> Any:
-    """What a JSON text says; ValueError (TooMuch) where it says nothing, or passes a limit. `hooks`: those of
-    json.loads."""
+    """Parse a JSON text; ValueError (TooMuch where it passes a limit). `most`: characters or bytes. `hooks`:
+    arguments of json.loads.
+    """
     if len(text) > most:
         raise TooMuch(_("it is larger than {most} bytes", most=most))
     if isinstance(text, (bytes, bytearray)):
         text = text.decode("utf-8-sig")
+    # Counted before anything is parsed: a parser would have built all objects by then.
     marks = _marks(text)
     if marks.count(b"{") > objects:
         raise TooMuch(_("it has more than {most} objects", most=objects))
+    # sys.set_int_max_str_digits came with 3.11, 3.10.7 and 3.9.14: with it, int() refuses by itself.
     if "parse_int" not in hooks and not hasattr(sys, "get_int_max_str_digits"):
         hooks["parse_int"] = _integer
     try:
@@ -53,10 +58,13 @@ def json_of(
 
 
 def next_json(text: str, at: int = 0, **hooks: Any) -> tuple[Any, int]:
-    """The JSON that stands at a place of a text, and where it ends; ValueError as `json_of`. Whoever goes
-    through a text begins at 0, where all of it is judged once."""
+    """Parse the JSON that begins at a place of a text; (document, end). ValueError as in `json_of`.
+
+    Whoever goes through a text begins at 0, where the limits for the whole text are checked, once.
+    """
     if not at and len(text) > LARGEST:
         raise TooMuch(_("it is larger than {most} bytes", most=LARGEST))
+    # A text that is shorter than the limit cannot have as many braces.
     if not at and len(text) > OBJECTS and text.count("{") > OBJECTS:
         raise TooMuch(_("it has more than {most} objects", most=OBJECTS))
     try:
@@ -68,7 +76,7 @@ def next_json(text: str, at: int = 0, **hooks: Any) -> tuple[Any, int]:
 
 
 def toml_of(text: str, most: int = TOML_LARGEST) -> dict[str, Any]:
-    """What a TOML text says; ValueError where it is none, or passes a limit."""
+    """Parse a TOML text; ValueError where it is none, or passes a limit."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -103,7 +111,7 @@ def toml_of(text: str, most: int = TOML_LARGEST) -> dict[str, Any]:
 
 
 def yaml_of(text: str) -> Any:
-    """What a YAML text says; ValueError where it is none, or passes a limit; MissingExtra without PyYAML."""
+    """Parse a YAML text; ValueError where it is none, or passes a limit; MissingExtra without PyYAML."""
     from npudoctor.core.optional import load  # every run reads JSON, and few read YAML
 
     yaml = load("yaml")
@@ -111,6 +119,7 @@ def yaml_of(text: str) -> Any:
         raise TooMuch(_("it is larger than {most} bytes", most=YAML_LARGEST))
     try:
         return yaml.safe_load(text)
+    # PyYAML's messages have several lines with an excerpt.
     except yaml.YAMLError as error:
         raise ValueError(str(error).split("\n")[0]) from error
     except RecursionError:
@@ -118,16 +127,18 @@ def yaml_of(text: str) -> Any:
 
 
 def is_zip(content: bytes) -> bool:
-    """Whether the bytes end as a zip file does."""
+    """Return whether the bytes end as a zip file does."""
     import io
     import zipfile
 
+    # From its end: zipapp puts a line "#!" before the archive.
     return zipfile.is_zipfile(io.BytesIO(content))
 
 
 def _marks(text: str) -> bytes:
     """The brackets and the quotes of a JSON text. A report has thousands of values, and thousands are read at
     once: nothing is done here for each value, but by the C of `bytes`."""
+    # Escaped quotes must go first, or a string would seem to end there; and before them escaped backslashes.
     if "\\" in text:
         text = text.replace("\\\\", "").replace('\\"', "")
     return text.encode("utf-8", "surrogatepass").translate(None, _NO_MARKS)
@@ -136,12 +147,12 @@ def _marks(text: str) -> bytes:
 def _expect_flat(marks: bytes) -> None:
     """TooMuch where a JSON text, which is valid, is deeper than DEEPEST."""
     # Strings without brackets are two quotes now. What stands between two left over is in a string.
-    left = marks.replace(b'""', b"")
-    if b'"' in left:
-        left = b"".join(left.split(b'"')[::2])
+    brackets = marks.replace(b'""', b"")
+    if b'"' in brackets:
+        brackets = b"".join(brackets.split(b'"')[::2])
     for _depth in range(DEEPEST):
-        left = left.replace(b"[]", b"").replace(b"{}", b"")
-        if not left:
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        if not brackets:
             return
     raise TooMuch(_("it is nested too deeply"))
 

@@ -8,8 +8,10 @@ from typing import Optional
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 
+# A port has 16 bits.
 LAST = 65535
 HCCL_WIDTH = 32  # HCCL uses this many ports from its base; releases before 8.2 used 16
+# HCCL's default where HCCL_IF_BASE_PORT is not set (documents of HCCL).
 HCCL_BASE = 60000
 HCCL_BASES = (1024, 65520)  # what HCCL takes for a base
 UNCOMMON = 10000  # from here on few ports belong to somebody by name
@@ -24,6 +26,7 @@ def parse_port(text: str, first: int = 1, last: int = LAST) -> int:
     """One port in ASCII digits; ValueError, with a sentence for people, for anything else."""
     if not _DIGITS.match(text):
         raise ValueError(_("it is not a whole number in plain digits"))
+    # Twelve digits are already out of range; int() of a million digits would take minutes.
     number = int(text[:12])
     if not first <= number <= last:
         raise ValueError(_("it is not between {first} and {last}", first=first, last=last))
@@ -80,25 +83,25 @@ def parse_kernel_range(text: Optional[str]) -> Optional[Span]:
 
 
 def width(spans: Iterable[Span]) -> int:
-    """How many ports they are."""
+    """The number of ports in the ranges."""
     return sum(last - first + 1 for first, last in spans)
 
 
 def mask(spans: Iterable[Span]) -> bytearray:
-    """For each port whether one of the ranges has it: `mask(spans)[port]`; quick for any list."""
+    """One byte for each port, 1 where a range has it: `mask(spans)[port]`; quick for any list."""
     marks = bytearray(LAST + 1)
     for first, last in spans:
         marks[first : last + 1] = bytes([1]) * (last - first + 1)
     return marks
 
 
-def overlap(one: Iterable[Span], others: Iterable[Span]) -> tuple[Span, ...]:
-    """What two lists of ranges have in common."""
-    return without(one, without([(0, LAST)], others))
+def overlap(spans: Iterable[Span], other_spans: Iterable[Span]) -> tuple[Span, ...]:
+    """The ports that two lists of ranges have in common."""
+    return subtract(spans, subtract([(0, LAST)], other_spans))
 
 
-def without(spans: Iterable[Span], holes: Iterable[Span]) -> tuple[Span, ...]:
-    """The ranges with others cut out of them."""
+def subtract(spans: Iterable[Span], holes: Iterable[Span]) -> tuple[Span, ...]:
+    """The ranges without the ports of `holes`."""
     marks = mask(spans)
     for first, last in holes:
         marks[first : last + 1] = bytes(last - first + 1)
@@ -106,12 +109,13 @@ def without(spans: Iterable[Span], holes: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def runs(ports: Iterable[int]) -> tuple[Span, ...]:
-    """Single ports joined to ranges."""
+    """Join single ports to ranges."""
     return _marked(mask((port, port) for port in ports))
 
 
 def _marked(marks: bytearray) -> tuple[Span, ...]:
     """The ranges of a mask; 60,000 ports are looked at by the C library, not one by one."""
+    # A slice assignment beyond the last port has made the array longer.
     del marks[LAST + 1 :]
     spans = []
     first = marks.find(1)
@@ -124,14 +128,19 @@ def _marked(marks: bytearray) -> tuple[Span, ...]:
 
 
 def spell(spans: Iterable[Span]) -> str:
-    """As a person and HCCL write them: `60000-60007,60020`."""
+    """Write ranges as people and HCCL do: `60000-60007,60020`."""
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
 
 
 def stretch(count: int, taken: Iterable[Span], avoid: Iterable[Span], lowest: int) -> Optional[Span]:
-    """Free ports in a row, from `lowest` on and outside of `avoid` where possible; None where none are."""
-    taken = list(taken)
-    for blocked in (mask([*taken, *avoid]), mask(taken)):
+    """Find `count` free ports in a row; None where there are none.
+
+    `taken` is never used; `avoid` only where nothing else is free. The search begins at `lowest`, then at
+    UNCOMMON.
+    """
+    taken_spans = list(taken)
+    # First outside of the ports to avoid, then anywhere that is free.
+    for blocked in (mask([*taken_spans, *avoid]), mask(taken_spans)):
         for begin in (lowest, UNCOMMON):
             first = blocked.find(bytes(count), begin)
             if first != -1:

@@ -7,15 +7,17 @@ from collections.abc import Iterable, Sequence
 
 from npudoctor.core.lazy import pattern
 
-MOST = 3  # names that may have been meant
+MOST = 3  # names that are suggested
 LEAST = 3  # characters of which a part of a name is recognised
 _ALIKE, _PART_ALIKE = 0.7, 0.75  # of 1, by difflib
+# What joins the words of ids, codes, tags and variables.
 _BETWEEN = pattern("[-._ ]+")
 
 
 def near_names(word: str, names: Sequence[str]) -> list[str]:
-    """The names nearest to the word, all in lower case: nearly it, then those of which it is a part, the
-    beginning, or nearly a part."""
+    """The names nearest to a word, all in lower case: nearly the word itself, then those of which it is a
+    part, the beginning, or nearly a part.
+    """
     close = difflib.get_close_matches(word, names, n=MOST, cutoff=_ALIKE)
     if close:  # several only where they are equally near
         scores = {name: difflib.SequenceMatcher(None, name, word).ratio() for name in close}
@@ -27,6 +29,7 @@ def near_names(word: str, names: Sequence[str]) -> list[str]:
 
 def _with_near_part(word: str, names: Iterable[str]) -> list[str]:
     """The names of which some parts in a row are nearly the word: `ded-cache` of dead-cache-server."""
+    # Three letters are nearly everything.
     if len(word) <= LEAST:
         return []
     windows: dict[str, list[str]] = {}

@@ -21,26 +21,29 @@ from npudoctor.core.trust.rule import why_not_entry
 
 LINKS = 40  # as many as the kernel follows
 READER = 5.0  # seconds that a pipe may be without a reader
+# O_PATH with O_NOFOLLOW opens a link itself, and needs no right to read the folder.
 _STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_EXCL: a name that is taken, be it by a link, is an error.
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_NONBLOCK: a FIFO without a reader fails at once; O_NOCTTY: a terminal does not become ours.
 _STREAM = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Refused(OSError):
-    """Something on the way that another user may have put there; the text says what."""
+class UnsafePath(OSError):
+    """Another user may have put something on the way to a path; the text says what."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
 
 
-def why(error: OSError) -> str:
-    """What an error of this module says, as the end of a sentence."""
-    return str(error) if isinstance(error, Refused) else strerror(error.errno)
+def reason_of(error: OSError) -> str:
+    """The reason in an error of this module, as the end of a sentence."""
+    return str(error) if isinstance(error, UnsafePath) else strerror(error.errno)
 
 
-class Walk:
-    """Where a walk is: a descriptor, and what it is. Closed by `close`."""
+class PathWalk:
+    """Walks paths by descriptors: `here` is an O_PATH descriptor of where it is. Ended by `close`."""
 
     def __init__(self, start: Optional[int] = None) -> None:
         self.here = os.open("/", _STEP) if start is None else os.dup(start)
@@ -49,8 +52,12 @@ class Walk:
     def close(self) -> None:
         os.close(self.here)
 
-    def go(self, path: str, named: str = "") -> None:
-        """Walk on along a path; an absolute one begins at "/". Refused at a link that is not followed."""
+    def go(self, path: str, whole_path: str = "") -> None:
+        """Walk on along a path; an absolute one begins at "/". UnsafePath at a link that must not be
+        followed.
+
+        `whole_path`: what the message names, where `path` is only a part of it.
+        """
         todo = path.split("/")[::-1]
         if path.startswith("/"):
             self._enter(os.open("/", _STEP))
@@ -64,7 +71,7 @@ class Walk:
                 self._enter(below)
                 continue
             try:
-                self._expect_followed(status, named or path)
+                self._expect_followed(status, whole_path or path)
                 target = os.readlink("", dir_fd=below)  # of this very link, whatever stands there now
             finally:
                 os.close(below)
@@ -77,8 +84,11 @@ class Walk:
         self.here = below
 
     def _expect_followed(self, link: os.stat_result, path: str) -> None:
-        """Root follows root's own links, where nobody else can move them; others follow all but those that
-        anybody may have put into a folder that all share."""
+        """Raise UnsafePath at a link that must not be followed.
+
+        Root follows links of root, where nobody else can move them. Others follow all but a foreign user's in
+        a folder that everybody may write to, as fs.protected_symlinks of the kernel does.
+        """
         self.links += 1
         if self.links > LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
@@ -86,43 +96,48 @@ class Walk:
         shared = bool(folder.st_mode & 0o022)
         sticky = bool(folder.st_mode & stat.S_ISVTX)
         foreign = link.st_uid not in (0, euid)
+        # As an ordinary user only our own files are at stake.
         if euid:
             refused = foreign and shared and sticky
         else:
             others_write = folder.st_mode & 0o002 or (folder.st_mode & 0o020 and folder.st_gid != 0)
             refused = foreign or folder.st_uid != 0 or bool(others_write and not sticky)
         if refused:
-            raise Refused(_("{path} goes through a symbolic link that another user controls", path=path))
+            raise UnsafePath(_("{path} goes through a symbolic link that another user controls", path=path))
 
 
 @contextmanager
 def folder_of(path: str) -> Iterator[tuple[int, str]]:
-    """The folder of an absolute path, held open, and the name in it; meanwhile with its owner's rights."""
+    """Open the folder of an absolute path; yield its descriptor and the name in it. Within the block, root
+    has the rights of the folder's owner.
+    """
     directory, _slash, name = path.rpartition("/")
+    # A path that ends so has no name that could be written.
     if not path.startswith("/") or name in ("", ".", ".."):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    walk = Walk()
+    walk = PathWalk()
     try:
         walk.go(directory or "/", path)
         status = os.fstat(walk.here)
         if not stat.S_ISDIR(status.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
-        with _rights_of(status):
+        with _use_rights_of(status):
             yield walk.here, name
     finally:
         walk.close()
 
 
 @contextmanager
-def _rights_of(owner: os.stat_result) -> Iterator[None]:
-    """Root's work in a folder of another user, with that user's rights: neither a link, nor a hard link, nor
-    another folder that is put there leads to what that user may not write anyway.
+def _use_rights_of(owner: os.stat_result) -> Iterator[None]:
+    """Do root's work in a folder of another user with that user's rights: neither a link, nor a hard link,
+    nor another folder that is put there leads to what that user may not write anyway.
 
-    All threads of a process share the rights: in a process with threads it is done in a forked child.
+    All threads of a process share the rights: in a process with threads this is done in a forked child.
     """
     if os.geteuid() != 0 or owner.st_uid == 0:
         yield
         return
+    # Groups first and uid last: without uid 0 the others cannot be changed.
     groups, gid = os.getgroups(), os.getegid()
     with suppress(PermissionError):  # a user namespace may forbid it, which then has no other groups
         os.setgroups([])
@@ -139,18 +154,18 @@ def _rights_of(owner: os.stat_result) -> Iterator[None]:
 
 
 def open_new(name: str, folder: int, mode: int = 0o600, *, append: bool = False) -> int:
-    """A file that is not there yet, open for writing."""
+    """Create a file and open it for writing; FileExistsError where it exists."""
     return os.open(name, _NEW | (os.O_APPEND if append else 0), mode, dir_fd=folder)
 
 
 def open_or_make(name: str, folder: int, mode: int = 0o600) -> int:
-    """A file of our own folder, made where it is missing: what is locked."""
+    """Open a file of our own folder, as a lock, and create it where it is missing."""
     return os.open(name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
 
 
 @contextmanager
 def new_file(name: str, folder: int, mode: int = 0o600) -> Iterator[BinaryIO]:
-    """A file that is not there yet; when the block ends well, the disk has all of it."""
+    """Create a file; when the block ends without an error, all of it is on the disk (fsync)."""
     with open(open_new(name, folder, mode), "wb") as file:
         yield file
         file.flush()
@@ -158,21 +173,24 @@ def new_file(name: str, folder: int, mode: int = 0o600) -> Iterator[BinaryIO]:
 
 
 def replace(new: str, name: str, folder: int) -> None:
-    """Give a file its name, instead of whatever has it now."""
+    """Rename a file to `name`, instead of whatever has that name now."""
     os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def link(new: str, name: str, folder: int) -> None:
-    """Give a file its name, never instead of another file."""
+    """Give a file the name `name`, never instead of another file."""
     os.link(new, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
 
 
 def write(
     path: str, content: bytes, mode: int = 0o644, place: Callable[[str, str, int], None] = replace
 ) -> None:
-    """Write a file as a whole: under a temporary name, all of it on disk, then `place` it."""
+    """Write a file as a whole: under a temporary name, all of it on disk, then `place` it (`replace` or
+    `link`).
+    """
     with folder_of(path) as (folder, name):
         _expect_own(name, folder, path)
+        # A random name: one that can be guessed could be occupied in advance.
         temporary = f".npudoctor-{os.urandom(8).hex()}"
         try:
             with new_file(temporary, folder, mode) as file:
@@ -184,7 +202,7 @@ def write(
 
 
 def try_folder(path: str) -> None:
-    """OSError where no file could be made at the path."""
+    """Raise OSError where no file could be created at the path."""
     with folder_of(path) as (folder, name):
         with suppress(FileNotFoundError):  # a name that is too long
             os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -194,32 +212,35 @@ def try_folder(path: str) -> None:
 
 
 def _expect_own(name: str, folder: int, path: str) -> None:
-    """In a folder that all share nothing of anybody else's is replaced, not even by root."""
+    """Raise UnsafePath where a foreign file would be replaced in a folder that all share, even for root."""
     place = os.fstat(folder)
+    # Elsewhere whoever may write in the folder may replace the file anyway.
     if not (place.st_mode & stat.S_ISVTX and place.st_mode & 0o022):
         return
     with suppress(FileNotFoundError):
         owner = os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid
         distrust = why_not_entry(path, owner, 0, (os.geteuid(), place.st_uid))  # its mode is replaced, too
         if distrust:
-            raise Refused(distrust)
+            raise UnsafePath(distrust)
 
 
 def open_stream(path: str) -> Optional[int]:
-    """The pipe or device at a path, open for writing; None where a file is to be put. OSError otherwise.
+    """Open the pipe or device at a path for writing; None where a file is to be put there. OSError otherwise.
 
     A link to a file, or to nothing, is replaced by the file and not followed.
     """
     with folder_of(path) as (folder, name):
-        walk = Walk(folder)
+        walk = PathWalk(folder)
         try:
             walk.go(name, path)
-        except (FileNotFoundError, Refused):
+        # A dangling link and one that root must not follow are replaced by the file.
+        except (FileNotFoundError, UnsafePath):
             return None
         else:
             kind = os.fstat(walk.here).st_mode
             if stat.S_ISREG(kind):
                 return None
+            # A block device would be overwritten, and a socket cannot be opened.
             if not (stat.S_ISFIFO(kind) or stat.S_ISCHR(kind)):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
             return _open_stream(walk.here, name, folder, time.monotonic() + READER)
@@ -228,7 +249,9 @@ def open_stream(path: str) -> Optional[int]:
 
 
 def _open_stream(there: int, name: str, folder: int, until: float) -> int:
-    """The very thing that was judged. The reader of a pipe may open it a moment later than we do."""
+    """Open the very object that was judged. A reader of a pipe may open it a moment later than we do: wait
+    for it.
+    """
     while True:
         try:
             descriptor = os.open(f"/proc/self/fd/{there}", _STREAM & ~os.O_NOFOLLOW)
@@ -237,6 +260,7 @@ def _open_stream(there: int, name: str, folder: int, until: float) -> int:
             descriptor = os.open(name, _STREAM, dir_fd=folder)
             break
         except OSError as error:
+            # ENXIO: O_WRONLY | O_NONBLOCK on a FIFO without a reader (fifo(7)).
             if error.errno != errno.ENXIO or time.monotonic() > until:
                 raise
         time.sleep(0.05)
@@ -247,9 +271,12 @@ def _open_stream(there: int, name: str, folder: int, until: float) -> int:
 
 
 def make_folder(path: str, mode: int = 0o700, *, parents: bool = True) -> int:
-    """Make a folder, and those above it that are missing; the descriptor of the folder, which may have been
-    there before: who needs it private judges it. A link in its place is an error."""
-    walk, missing = Walk(), []
+    """Create a folder, and those above it that are missing; return its descriptor. A link in its place is an
+    error.
+
+    The folder may have existed before: a caller that needs it private must judge it.
+    """
+    walk, missing = PathWalk(), []
     above, _slash, name = path.rstrip("/").rpartition("/")
     try:
         parts = [part for part in above.split("/") if part]
@@ -260,12 +287,13 @@ def make_folder(path: str, mode: int = 0o700, *, parents: bool = True) -> int:
             except FileNotFoundError:
                 if not parents:
                     raise
+                # From the end: the deepest folder that exists is walked to, by its links.
                 missing.append(parts.pop())
         for part in reversed(missing):
-            with _rights_of(os.fstat(walk.here)), suppress(FileExistsError):
+            with _use_rights_of(os.fstat(walk.here)), suppress(FileExistsError):
                 os.mkdir(part, 0o755, dir_fd=walk.here)
             walk.go(part, path)
-        with _rights_of(os.fstat(walk.here)), suppress(FileExistsError):
+        with _use_rights_of(os.fstat(walk.here)), suppress(FileExistsError):
             os.mkdir(name, mode, dir_fd=walk.here)
         return os.open(name, _FOLDER, dir_fd=walk.here)
     finally:

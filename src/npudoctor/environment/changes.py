@@ -14,14 +14,18 @@ from npudoctor.facts.job.expected_accelerator import gpu_here, npu_here
 from npudoctor.host import CannotTell, Host
 
 LINKS = ("/latest", "/cann")  # what an installer points to the release in use
+# MAX_ARG_STRLEN of the kernel: 32 pages for each argument and each variable (execve(2)).
 PAGES = 32  # of memory: more the kernel gives to no program in one variable
 
 
 @dataclass(frozen=True)
 class EnvironmentChanges:
-    """What is to be changed: each variable's whole new value, None to unset it. `notes`: what a person
-    should know, for standard error. Nothing to change is an answer, too. `whole`: the changes, and what
-    of CANN is right already: for who starts from other variables than these."""
+    """What is to be changed: `changes` has each variable's whole new value, None to unset it; it may be
+    empty.
+
+    `notes`: what a person should know, for stderr. `whole`: the changes, and what of CANN is right already,
+    for a caller that starts from other variables.
+    """
 
     changes: Mapping[str, Optional[str]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -39,12 +43,13 @@ def required_changes(host: Host) -> EnvironmentChanges:
             notes=(error.reason,)
         )  # a closed folder of Ascend is nothing to a job on GPUs
     if not installs:
-        return _without_cann(host)
+        return _answer_without_cann(host)
     from npudoctor.environment.rounds import Rounds
 
     rounds = Rounds(host, installs[0])
     rounds.run()
     before, after = host.variables, rounds.variables
+    # Exported functions have names such as BASH_FUNC_x%%.
     names = filter(NAME.match, sorted({*before, *after}))
     changes = {name: after.get(name) for name in names if before.get(name) != after.get(name)}
     # With a longer variable a shell could start no program any more.
@@ -56,42 +61,48 @@ def required_changes(host: Host) -> EnvironmentChanges:
     return EnvironmentChanges(changes, (*_describe_choice(host, installs), *rounds.notes), whole)
 
 
-def _without_cann(host: Host) -> EnvironmentChanges:
-    """Without a CANN: that is an answer on a machine that is for other things."""
-    named = next((name for name in ENDINGS if host.variables.get(name)), None)
+def _answer_without_cann(host: Host) -> EnvironmentChanges:
+    """The answer without a CANN: nothing, on a machine that is for other things; else CannotTell."""
+    variable = next((name for name in ENDINGS if host.variables.get(name)), None)
     if npu_here(host):
         raise CannotTell(_("CANN is not installed, or not in one of the usual places"))
-    if named and not gpu_here(host):
+    if variable and not gpu_here(host):
         raise CannotTell(
-            _("{name} is {value}, but CANN is not installed", name=named, value=host.variables[named])
+            _("{name} is {value}, but CANN is not installed", name=variable, value=host.variables[variable])
         )
     return EnvironmentChanges(notes=(_("this machine has neither an NPU nor CANN: nothing needs to be set"),))
 
 
 def _describe_choice(host: Host, installs: list[Install]) -> tuple[str, ...]:
-    """Which one was taken, where others are there and no variable says. Beside `latest`, or the link `cann`,
-    the releases that it does not name are none to choose from."""
+    """Notes on which installation was taken, where others exist and no variable says.
+
+    Besides `latest`, or the link `cann`, the releases in the same folder are none to choose from.
+    """
     in_use = installs[0]
     linked = in_use.path.endswith(LINKS)
-    others = [install for install in installs[1:] if not linked or _folder(install) != _folder(in_use)]
-    named = next((name for name in ENDINGS if host.variables.get(name)), None)
-    if named and not in_use.named_by:
+    other_installs = [
+        install for install in installs[1:] if not linked or _folder(install) != _folder(in_use)
+    ]
+    variable = next((name for name in ENDINGS if host.variables.get(name)), None)
+    # The variable leads to no installation; a job would fail with it.
+    if variable and not in_use.named_by:
         return (
             _(
                 "{name} is {value}, which contains no CANN: {mine} is used",
-                name=named,
-                value=host.variables[named],
+                name=variable,
+                value=host.variables[variable],
                 mine=in_use.label,
             ),
         )
-    if in_use.named_by or not others:
+    # Somebody chose, or there is nothing to choose.
+    if in_use.named_by or not other_installs:
         return ()
     return (
         _(
             "several CANN versions are installed: {mine} is used, not {others}; set "
             "ASCEND_HOME_PATH to choose another one",
             mine=in_use.label,
-            others=", ".join(install.label for install in others),
+            others=", ".join(install.label for install in other_installs),
         ),
     )
 

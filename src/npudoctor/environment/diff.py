@@ -15,6 +15,7 @@ LISTS = (
     *("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "CMAKE_PREFIX_PATH"),
     *("LIBRARY_PATH", "CPATH", "PKG_CONFIG_PATH", "MANPATH"),
 )
+# The lists that the checks look at; the others are extended and never shortened.
 TIDY = LISTS[:3]
 # What every shell looks through where PATH is not set: once it is set, it looks nowhere else.
 BY_DEFAULT = {"PATH": list(FOLDERS)}
@@ -23,7 +24,9 @@ NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*\Z")  # what every shell takes; exported 
 
 @dataclass(frozen=True)
 class EnvironmentDiff:
-    """`values` are set; the folders of `front` come before what a list has, those of `back` after it."""
+    """`values` are set; the folders of `front` come before the entries of a list, those of `back`
+    after them.
+    """
 
     values: Mapping[str, str] = field(default_factory=dict)
     front: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -31,11 +34,14 @@ class EnvironmentDiff:
 
 
 def apply_diff(variables: Mapping[str, str], delta: EnvironmentDiff, owners: CannOwners) -> dict[str, str]:
-    """The variables with what they lack of it. A value that names the same folder keeps its
-    spelling, entries keep their places, and folders that do not exist are not added."""
+    """The variables with what they lack of the diff.
+
+    A value that names the same folder keeps its spelling, entries keep their places, and folders that do not
+    exist are not added.
+    """
     result = dict(variables)
     for name, value in delta.values.items():
-        if not owners.fine(name, result.get(name, ""), value):
+        if not owners.is_right(name, result.get(name, ""), value):
             result[name] = value
     for name in dict.fromkeys((*delta.front, *delta.back)):
         entries = entries_of(result, name) or BY_DEFAULT.get(name, [])
@@ -47,20 +53,20 @@ def apply_diff(variables: Mapping[str, str], delta: EnvironmentDiff, owners: Can
 
 
 def entries_of(variables: Mapping[str, str], name: str) -> list[str]:
-    """The entries of a list without empty ones: an empty one is the working directory."""
+    """The entries of a list without empty ones, which mean the working directory."""
     return [entry for entry in variables.get(name, "").split(":") if entry]
 
 
 def drop_entries(
-    variables: Mapping[str, str], wrong: Callable[[str], bool], names: Sequence[str] = TIDY
+    variables: Mapping[str, str], is_wrong: Callable[[str], bool], names: Sequence[str] = TIDY
 ) -> dict[str, str]:
     """The variables without the entries that are wrong."""
     result = dict(variables)
     for name in names:
         entries = entries_of(variables, name)
-        kept = [entry for entry in entries if not wrong(entry)]
-        if len(kept) < len(entries):
-            result[name] = ":".join(kept)
+        right_entries = [entry for entry in entries if not is_wrong(entry)]
+        if len(right_entries) < len(entries):
+            result[name] = ":".join(right_entries)
     return result
 
 
@@ -75,16 +81,18 @@ def _missing_folders(folders: Iterable[str], entries: Sequence[str], owners: Can
     return lacking
 
 
-def tidy(variables: Mapping[str, str], owners: CannOwners) -> dict[str, str]:
-    """Without empty entries and without those that are there twice: CANN's own folders under whatever name,
-    others under the same one."""
+def remove_duplicates(variables: Mapping[str, str], owners: CannOwners) -> dict[str, str]:
+    """The variables without empty and repeated entries: CANN's own folders are compared without links, others
+    as text.
+    """
     result = dict(variables)
     for name in TIDY:
-        kept: dict[str, str] = {}
+        entry_by_folder: dict[str, str] = {}
         for entry in entries_of(variables, name):
-            real = owners.resolve(entry) if owners.of_ascend(entry) else None
-            kept.setdefault(real or entry.rstrip("/") or "/", entry)
-        value = ":".join(kept.values())
+            real = owners.resolve(entry) if owners.is_of_ascend(entry) else None
+            entry_by_folder.setdefault(real or entry.rstrip("/") or "/", entry)
+        value = ":".join(entry_by_folder.values())
+        # An empty PATH or LD_LIBRARY_PATH would mean the working directory.
         if variables.get(name) and not value:
             del result[name]
         elif variables.get(name, "") != value:

@@ -17,7 +17,7 @@ NAMING = {**ENDINGS, AICPU: "", TOOLCHAIN: "/toolkit"}
 
 
 class CannOwners:
-    """The folders of one machine, each looked at once."""
+    """Says which CANN folders belong to; each is looked at once."""
 
     def __init__(self, host: Host, active: Install) -> None:
         self._files, self.active = host.files, active
@@ -31,12 +31,16 @@ class CannOwners:
         except CannotTell:
             return None
 
-    def fine(self, name: str, value: str, right: str) -> bool:
-        """Whether a variable may stay as it is: it names the same, or was chosen by somebody."""
+    def is_right(self, name: str, value: str, right: str) -> bool:
+        """Return whether a variable may stay as it is: it means the same as the `right` value, or somebody
+        chose it.
+        """
         if not value:
             return False
+        # ATB's own variable names a folder of one ABI, and no CANN.
         if name == ATB:
             return self.resolve(value) == self.resolve(right)
+        # Other variables of the script are a matter of taste, as levels of logs.
         if name not in NAMING:
             return True
         root = self.root_of(name, value)
@@ -44,16 +48,18 @@ class CannOwners:
             return name == "ASCEND_OPP_PATH" and self.resolve(value) is not None
         return root == self.active.real
 
-    def without_wrong(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """Without the variables that name no CANN: what this release does not set cannot be set right."""
+    def drop_wrong(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """The variables without those that name no CANN: what this release does not set cannot be
+        corrected.
+        """
         return {
             name: value
             for name, value in variables.items()
-            if name not in NAMING or self.root_of(name, value) or self.fine(name, value, "")
+            if name not in NAMING or self.root_of(name, value) or self.is_right(name, value, "")
         }
 
     def root_of(self, name: str, value: str) -> Optional[str]:
-        """Where the parts of the CANN lie that a variable names; None when it names none."""
+        """The folder with the parts of the CANN that a variable names; None when it names none."""
         if name in ENDINGS:
             value = named_root(name, value)
         else:
@@ -66,26 +72,28 @@ class CannOwners:
             return None
 
     def find_gone(self, variables: Mapping[str, str]) -> list[str]:
-        """The folders that variables name as CANN's, in which none is."""
-        named = ((name, variables.get(name, "")) for name in NAMING)
-        wrong = [named_root(name, value) if name in ENDINGS else value.rstrip("/") for name, value in named
+        """The folders that variables name as CANN's and that contain none."""
+        values = ((name, variables.get(name, "")) for name in NAMING)
+        wrong = [named_root(name, value) if name in ENDINGS else value.rstrip("/") for name, value in values
                  if value.startswith("/") and self.root_of(name, value) is None]  # fmt: skip
         return [path for path in wrong if self.resolve(path) is None]
 
     def is_foreign(self, folder: str) -> bool:
-        """Whether a folder belongs to another CANN than the one in use. An install without a version does
-        not count: other software has folders called runtime too."""
+        """Return whether a folder belongs to another CANN than the one in use.
+
+        An installation without a version does not count: other software has folders called runtime, too.
+        """
         owner = self.owner(folder)
         return bool(owner and (owner.version or owner.component) and owner.real != self.active.real)
 
-    def of_ascend(self, folder: str) -> bool:
-        """Whether a folder belongs to a CANN, to what is beside it, or to the driver."""
-        return "/nnal/" in folder or self._of_driver(folder) or self.owner(folder) is not None
+    def is_of_ascend(self, folder: str) -> bool:
+        """Return whether a folder belongs to a CANN, to what is beside it, or to the driver."""
+        return "/nnal/" in folder or self._is_of_driver(folder) or self.owner(folder) is not None
 
     def owner(self, folder: str) -> Optional[Install]:
-        """The CANN that a folder belongs to."""
+        """The CANN that a folder belongs to; None where it belongs to none."""
         folder = folder.rstrip("/")
-        if not folder.startswith("/") or "/nnal/" in folder or self._of_driver(folder):
+        if not folder.startswith("/") or "/nnal/" in folder or self._is_of_driver(folder):
             return None
         if folder not in self._found:
             install, above = None, folder
@@ -96,5 +104,5 @@ class CannOwners:
             self._found[folder] = install
         return self._found[folder]
 
-    def _of_driver(self, folder: str) -> bool:
+    def _is_of_driver(self, folder: str) -> bool:
         return any(f"{folder}/".startswith(f"{driver}/") for driver in self._drivers)

@@ -10,36 +10,39 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.core.model import UNANSWERED, Finding, Report, Severity
 from npudoctor.environment import variable_checks
-from npudoctor.environment.diff import TIDY, apply_diff, drop_entries, entries_of, tidy
+from npudoctor.environment.diff import TIDY, apply_diff, drop_entries, entries_of, remove_duplicates
 from npudoctor.environment.owners import ATB, NAMING, CannOwners
-from npudoctor.environment.scripts import Scripts
+from npudoctor.environment.scripts import CannScripts
 from npudoctor.facts.cann.installations import Install
 from npudoctor.host import CannotTell, Host
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner import runner
 
 MOST = 6  # rounds; each fixes something that the one before uncovered
+# For all rounds together: somebody waits for a prompt.
 SECONDS = 20.0
 
 
 class Rounds:
-    """The variables as they become, round by round."""
+    """Changes the variables round by round; `variables` are the current ones, `notes` what a person should
+    know.
+    """
 
     def __init__(self, host: Host, active: Install) -> None:
         self.host = host
         self.variables: dict[str, str] = dict(host.variables)
         self.notes: list[str] = []
         self._owners = CannOwners(host, active)
-        self._scripts = Scripts(host, self._owners)
+        self._scripts = CannScripts(host, self._owners)
         self._until = time.monotonic() + SECONDS
         self._loaded = _environment_checks()
         self._applied: dict[str, AppliedRemedy] = {}
         self._useless: set[str] = set()
 
     def run(self) -> None:
-        """Ask and change until there is nothing left, or nothing that helps."""
-        report = self._ask(self.host)
-        seen = [self.variables]
+        """Run checks and change variables until nothing is wrong, or nothing helps."""
+        report = self._run_checks(self.host)
+        earlier_variables = [self.variables]
         for _round in range(MOST):
             findings = variable_checks.findings_of(report)
             if not self._take_back(findings):
@@ -48,7 +51,7 @@ class Rounds:
                 words = variable_checks.atb_script(findings)
                 # What was changed in this round may have answered it already.
                 if words and variables == self.variables:
-                    variables = owners.without_wrong(self._scripts.with_atb(variables, words))
+                    variables = owners.drop_wrong(self._scripts.add_atb(variables, words))
                 touched = {
                     name
                     for name in {*variables, *self.variables}
@@ -56,33 +59,37 @@ class Rounds:
                 }
                 for finding in findings:
                     variables = self._apply_remedy(finding, variables, touched)
-                better = tidy(variables, self._owners)
-                if better in seen:
+                tidied = remove_duplicates(variables, self._owners)
+                # The remedies go round in circles.
+                if tidied in earlier_variables:
                     break
-                self.variables = better
-                seen.append(better)
-            report = self._ask(self.host.with_variables(self.variables))
+                self.variables = tidied
+                earlier_variables.append(tidied)
+            report = self._run_checks(self.host.with_variables(self.variables))
         self._take_back(variable_checks.findings_of(report))
         lines = (line for remedy in self._applied.values() for line in remedy.notes)
         self.notes += [*self._scripts.notes, *lines, *_remaining_notes(report)]
 
     def cann_variables(self) -> dict[str, str]:
-        """What names CANN or leads into it, whether it was there already or not."""
+        """The variables that name CANN or lead into it, whether they were set before or not."""
         variables, owners = self.variables, self._owners
-        lists = (name for name in TIDY if any(map(owners.of_ascend, entries_of(variables, name))))
+        lists = (name for name in TIDY if any(map(owners.is_of_ascend, entries_of(variables, name))))
         return {name: variables[name] for name in (*NAMING, ATB, *lists) if variables.get(name)}
 
-    def _ask(self, host: Host) -> Report:
-        left = max(1.0, self._until - time.monotonic())
-        settings = runner.Settings(timeout=min(host.options.timeout, left), deadline=left)
+    def _run_checks(self, host: Host) -> Report:
+        seconds_left = max(1.0, self._until - time.monotonic())
+        settings = runner.Settings(timeout=min(host.options.timeout, seconds_left), deadline=seconds_left)
         report = runner.run(self._loaded, host, settings)
         for row in report.results:
+            # Without these nothing can be said about CANN's variables.
             if row.check in variable_checks.OWN and row.status in UNANSWERED:
                 raise CannotTell(f"{row.check}: {row.reason}")
         return report
 
     def _take_back(self, findings: Sequence[Finding]) -> bool:
-        """Undo each single remedy whose finding is still there: variables do not fix it."""
+        """Undo each single remedy whose finding is still there, as variables do not fix it; return whether
+        there was one.
+        """
         useless = {finding.message for finding in findings} & self._applied.keys()
         for message in useless:
             self._useless.add(message)
@@ -95,21 +102,24 @@ class Rounds:
         if codes & variable_checks.MIXED:
             variables = drop_entries(variables, owners.is_foreign)
         if codes & variable_checks.UNSOURCED:
-            gone = tuple(f"{folder}/" for folder in owners.find_gone(variables))
+            gone_folders = tuple(f"{folder}/" for folder in owners.find_gone(variables))
             variables = drop_entries(
-                variables, lambda entry: entry.startswith(gone) and owners.resolve(entry) is None
+                variables, lambda entry: entry.startswith(gone_folders) and owners.resolve(entry) is None
             )
-            variables = owners.without_wrong(apply_diff(variables, self._scripts.of_cann(), owners))
+            variables = owners.drop_wrong(apply_diff(variables, self._scripts.diff_of_cann(), owners))
             if variables == self.variables:  # it set all that it sets, and something is still missing
-                variables = owners.without_wrong(apply_diff(variables, self._scripts.of_tables(), owners))
+                variables = owners.drop_wrong(apply_diff(variables, self._scripts.diff_of_tables(), owners))
         return variables
 
     def _apply_remedy(self, finding: Finding, variables: dict[str, str], touched: set[str]) -> dict[str, str]:
-        """With one finding's own remedy, unless an earlier one has changed the same."""
+        """The variables with one finding's own remedy, unless an earlier one has changed the same; `touched`
+        collects what was changed.
+        """
         passed = (
             finding.code in variable_checks.UNSOURCED or finding.message in self._useless or finding.caused_by
         )
         changes = None if passed else variable_checks.changes_of(finding)
+        # Two remedies for one variable in one round would undo each other.
         if changes is None or touched & changes.keys():
             return variables
         # A remedy that names another CANN than the one in use leads away: half of each is no CANN.
@@ -124,7 +134,7 @@ class Rounds:
 
 
 def _remaining_notes(report: Report) -> Iterator[str]:
-    """What is still wrong, and what is not known; CannotTell where it is what was to be set right."""
+    """Yield what is still wrong, and what is unknown; CannotTell where it is what was to be corrected."""
     for row in report.results:
         for finding in row.findings if row.check in variable_checks.CHECKS else ():
             if finding.weight is Severity.ERROR and finding.counts and row.check in variable_checks.OWN:
@@ -135,8 +145,7 @@ def _remaining_notes(report: Report) -> Iterator[str]:
 
 
 def _environment_checks() -> LoadedChecks:
-    """The built-in checks that are asked; those of a site or a plug-in do not speak of variables to us.
-    Apart, as tests ask the same ones."""
+    """The built-in checks that are run; those of a site or a plug-in are not asked about variables."""
     from npudoctor.checking.index import load_index
 
     ids = (*variable_checks.CHECKS, *variable_checks.CAUSES)
@@ -150,7 +159,7 @@ Changes = Mapping[str, Optional[str]]
 
 @dataclass(frozen=True)
 class AppliedRemedy:
-    """What it changed, None for what is not set; the lines that say so."""
+    """What one remedy changed (None: not set), and the lines about it."""
 
     before: Changes
     after: Changes

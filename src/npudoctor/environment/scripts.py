@@ -19,22 +19,22 @@ from npudoctor.host import CannotTell, Host
 PROGRAMS = ("bin", "script", "tools")
 
 
-class Scripts:
-    """Those of one installation; `notes` says where a script was there and our tables had to do."""
+class CannScripts:
+    """The scripts of one installation; `notes` say where a script was there and our tables had to be used."""
 
     def __init__(self, host: Host, owners: CannOwners) -> None:
         self._host, self._owners = host, owners
         self._cann: Optional[EnvironmentDiff] = None
         self.notes: list[str] = []
 
-    def of_cann(self) -> EnvironmentDiff:
+    def diff_of_cann(self) -> EnvironmentDiff:
         """What CANN's own script sets."""
         if self._cann is None:
-            self._cann = self._run() or self.of_tables()
+            self._cann = self._run() or self.diff_of_tables()
         return self._cann
 
-    def of_tables(self) -> EnvironmentDiff:
-        """What it should set: for what it does not."""
+    def diff_of_tables(self) -> EnvironmentDiff:
+        """What it should set by our tables, for what it does not set."""
         return tables.expected_diff(self._host, self._owners.active)
 
     def _run(self) -> Optional[EnvironmentDiff]:
@@ -59,11 +59,12 @@ class Scripts:
         self.notes.append(text.format(script=script))
         return None
 
-    def with_atb(self, variables: dict[str, str], words: Sequence[str]) -> dict[str, str]:
-        """With the variables of ATB; of its two C++ ABIs only the one that is asked for stays."""
+    def add_atb(self, variables: dict[str, str], words: Sequence[str]) -> dict[str, str]:
+        """The variables with those of ATB; of its two C++ ABIs only the required one stays."""
         digit = 0 if words[-1].endswith("=0") else 1
         folder = f"{words[0].rpartition('/')[0]}/latest/atb/cxx_abi_{digit}"
         delta = diff_of_script(self._host, words[0], f"--cxx_abi={digit}")
+        # The script chooses an ABI by the torch that it finds; it must be the required one.
         if delta is None or self._owners.resolve(delta.values.get(ATB, "")) != self._owners.resolve(folder):
             delta = tables.expected_atb_diff(folder)
         other = drop_entries(variables, lambda entry: nnal.abi_of(entry) == 1 - digit)
@@ -71,9 +72,10 @@ class Scripts:
 
 
 def _is_trusted_tree(host: Host, install: Install) -> bool:
-    """The same of the folders with the programs of an installation; for root, of all that they hold."""
+    """The same for the folders with the programs of an installation; for root, for all that they contain."""
     may_look_in = host.commands.may_load_from if host.identity.is_root else partial(is_trusted, host)
     try:
+        # The script may start programs by either name of the tree.
         for top in dict.fromkeys((install.path, install.real)):
             if not may_look_in(top):
                 return False

@@ -18,6 +18,7 @@ SECONDS = 5.0  # for all its runs
 MARK = "/npudoctor/nonexistent"
 # What no shell can be given, although `set -a` or an export may leave it behind.
 READ_ONLY = ("BASHOPTS", "EUID", "PPID", "SHELLOPTS", "UID", "npudoctor_status")
+# NUL: no script can print it by echo of a variable.
 ASKS = "NPUDOCTOR-ASKS\0"
 # Nothing is sourced that was not judged: at the first other file the shell ends, and names it.
 SCRIPT = """
@@ -45,8 +46,9 @@ exit "$npudoctor_status"
 
 
 def is_trusted(host: Host, path: str) -> bool:
-    """Whether a script, or a folder that it starts programs from, could have been written by root and us
-    alone; where we are root, by root."""
+    """Return whether only root and we could have written a script, or a folder that it starts programs from;
+    where we are root, only root.
+    """
     if host.identity.is_root:
         return host.commands.is_trusted(path)
     return is_trusted_way(host.files, path, (0, host.identity.euid))
@@ -54,13 +56,14 @@ def is_trusted(host: Host, path: str) -> bool:
 
 def diff_of_script(host: Host, script: str, *words: str) -> Optional[EnvironmentDiff]:
     """What a script sets; None where it may not be run, or does not end well."""
-    before = _clean(host)
-    known = [script]
+    before = _clean_variables(host)
+    trusted_paths = [script]
     if not is_trusted(host, script) or "\n" in script:
         return None
     until = time.monotonic() + min(SECONDS, host.options.timeout)
+    # Each round the shell gets one file further.
     while time.monotonic() < until:
-        answer = _run(host, known, script, words, before, until - time.monotonic())
+        answer = _run(host, trusted_paths, script, words, before, until - time.monotonic())
         if answer.ended != "exited" or not answer.stdout:
             return None
         if not answer.stdout.startswith(ASKS):
@@ -71,6 +74,7 @@ def diff_of_script(host: Host, script: str, *words: str) -> Optional[Environment
                     continue
                 old = before.get(name) if name in LISTS else None
                 if old is not None:  # also where it was replaced: what the caller has there stays
+                    # With colons on both sides, so that only whole entries match.
                     head, _old, tail = f":{value}:".partition(f":{old}:")
                     front[name] = [entry for entry in head.split(":") if entry.startswith("/")]
                     back[name] = [entry for entry in tail.split(":") if entry.startswith("/")]
@@ -78,29 +82,30 @@ def diff_of_script(host: Host, script: str, *words: str) -> Optional[Environment
                     values[name] = value
             return EnvironmentDiff(values, front, back)
         path = answer.stdout[len(ASKS) :].partition("\0")[0]
-        if path in known or "\n" in path or not is_trusted(host, path):
+        if path in trusted_paths or "\n" in path or not is_trusted(host, path):
             return None
-        known.append(path)
+        trusted_paths.append(path)
     return None
 
 
-def _clean(host: Host) -> dict[str, str]:
-    """The variables with which scripts are run; apart, as tests start from the same."""
+def _clean_variables(host: Host) -> dict[str, str]:
+    """The variables with which scripts are run: no PATH but folders that nobody else can write to."""
     lists = {name: MARK for name in LISTS if name != "PATH"}
     # Scripts start programs by their names: as with the scripts, only what nobody else could have put there.
     folders = [folder for folder in FOLDERS if is_trusted(host, folder)]
     path = host.commands.join_trusted(folders)
+    # LC_ALL=C: scripts parse the output of programs.
     return {"PATH": path or "/usr/bin", "HOME": host.identity.home, "LC_ALL": "C", **lists}
 
 
 def _run(
     host: Host,
-    known: Sequence[str],
+    trusted_paths: Sequence[str],
     script: str,
     words: Sequence[str],
     variables: Mapping[str, str],
     seconds: float,
 ) -> CommandResult:
-    listed = "\n" + "".join(f"{path}\n" for path in known)
+    listed = "\n" + "".join(f"{path}\n" for path in trusted_paths)
     argv = [BASH, "--noprofile", "--norc", "-c", SCRIPT, "bash", listed, script, *words]
     return host.commands.run(argv, timeout=seconds, variables=variables)

@@ -45,7 +45,9 @@ def findings_of(report: Report) -> list[Finding]:
 
 
 def env_would_help(report: Report) -> bool:
-    """Whether `npudoctor env` prints lines that answer a finding of this report: without CANN, none."""
+    """Return whether `npudoctor env` prints lines that answer a finding of this report: without
+    CANN, none.
+    """
     return _has_cann(report) and any(
         finding.counts
         and finding.weight > Severity.INFO
@@ -56,7 +58,7 @@ def env_would_help(report: Report) -> bool:
 
 
 def _has_cann(report: Report) -> bool:
-    """Whether the report has seen an installation: of some checks only those of CANN can tell."""
+    """Return whether the report has seen an installation: some checks are only asked where CANN is."""
     facts = {row.check: row.facts for row in report.results}
     for check, name in (("cann-install", "active"), ("cann-env", "install")):
         if name in facts.get(check, {}):
@@ -65,21 +67,21 @@ def _has_cann(report: Report) -> bool:
 
 
 def is_relevant(finding: Finding) -> bool:
-    """Whether a finding is one that the variables are to answer."""
+    """Return whether a finding is one that the variables are to answer."""
     if finding.code.startswith(ALWAYS) or finding.code in HARMLESS:
         return True
     return finding.weight > Severity.INFO
 
 
 def unanswered_checks(report: Report) -> Iterator[str]:
-    """The checks of the variables that could not answer, with the reason."""
+    """Yield the checks of the variables that could not answer, with the reason."""
     for row in report.results:
         if row.check in CHECKS and row.status in (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED):
             yield f"{row.check}: {row.reason}"
 
 
 def changes_of(finding: Finding) -> Optional[dict[str, Optional[str]]]:
-    """What the remedy does to variables, None for unset; None where it is something else."""
+    """What the remedy does to variables, None for unset; None where it does something else."""
     if finding.fix is None or not finding.fix.steps or finding.code.startswith(LEFT):
         return None
     changes: dict[str, Optional[str]] = {}
@@ -94,10 +96,14 @@ def changes_of(finding: Finding) -> Optional[dict[str, Optional[str]]]:
 
 
 def atb_script(findings: Sequence[Finding]) -> tuple[str, ...]:
-    """The words with which ATB's script is to be sourced: its path, and the C++ ABI if known."""
+    """The words with which ATB's script is to be sourced: its path, and the C++ ABI if known; () where it
+    need not be.
+    """
     asking = [finding for finding in findings if finding.code.startswith(("nnal-atb.", "cann-env.atb-"))]
+    # Fixing the cause will answer them.
     if all(finding.caused_by for finding in asking):
         return ()
     steps = (step for finding in asking for step in (finding.fix.steps if finding.fix else ()))
     words = (step.argv[1:] for step in steps if isinstance(step, Command) and step.argv[:1] == ("source",))
+    # The longest has the ABI as a word of its own.
     return max(words, key=len, default=())

@@ -89,14 +89,14 @@ def _read_excerpt(log: Log, numbers: set[int], redactor: Redactor) -> Excerpt:
         return Excerpt(log.path, missing=str(why))
     finally:
         # A private key may be open at the end of a file: the next file begins without it.
-        redactor.end()
+        redactor.begin_text()
     if not lines:
         return Excerpt(log.path, missing=_("it is shorter than when it was explained"))
     shown: list[str] = []
     # What lines say beside each other is asked between one gap and the next.
     for gap, group in itertools.groupby(lines, lambda line: line == _GAP):
         part = list(group)
-        shown += part if gap else redactor.together(part)
+        shown += part if gap else redactor.hide_dumps(part)
     return Excerpt(log.path, "\n".join(shown) + "\n")
 
 
@@ -106,7 +106,7 @@ def _lines_around(log: Log, numbers: set[int], redactor: Redactor) -> Iterator[s
     for number, raw in _lines(log, max(numbers) + AROUND):
         near = any(abs(number - line) <= AROUND for line in numbers)
         # What is shown may begin within a private key, so where one begins is looked for from the first line.
-        if not near and not redactor.within and b"PRIVATE KEY" not in raw[:LONG]:
+        if not near and not redactor.in_private_key and b"PRIVATE KEY" not in raw[:LONG]:
             continue
         line = redactor.line(decode(raw[:LONG]))
         if not near:

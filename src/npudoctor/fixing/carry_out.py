@@ -23,7 +23,7 @@ MOMENT = 2.0  # seconds for which a look is new enough where hundreds of steps s
 
 
 class ApplyContext(Protocol):
-    """What acting needs: `host` returns the machine freshly read, `at` observes every change."""
+    """What applying needs: `host` returns the machine freshly read, `at` observes every change."""
 
     @property
     def host(self) -> Callable[[], Host]: ...
@@ -39,7 +39,9 @@ def apply_with_journal(
     work: Callable[[Journal], FixReport],
     idle: Callable[[Sequence[ItemResult]], FixReport],
 ) -> FixReport:
-    """Do the work with a journal open; `idle` answers where there can be none: then nothing may be done."""
+    """Do the work with a journal open. Where there can be none nothing may be done, and `idle` makes the
+    report.
+    """
     host = context.host()
     try:
         with Journal(host.records.directory, host.system.boot_id(), context.at) as journal:
@@ -60,28 +62,33 @@ def apply_with_journal(
 def fix_items(
     decided: Sequence[ItemResult], request: FixRequest, context: FixContext, journal: Journal
 ) -> FixReport:
-    """Do what was decided, and ask the checks again."""
+    """Apply what was decided, and ask the checks again."""
     applied: list[ItemResult] = []
     for number, result in enumerate(decided):
+        # With --yes the first item follows the look at once.
         stale = not request.yes or any(earlier.outcome.changed for earlier in applied)
         if stale and result.planned:
             result = _recheck(result, context, request)
         applied.append(apply_item(result, number, context, journal))
     after = context.look()
-    settled = _judge_again(applied, after, context.host(), request)
+    settled = _settle(applied, after, context.host(), request)
     changed = any(result.outcome.changed for result in applied)
     return answer_of(settled, after, journal.run, changed=changed)
 
 
 def _recheck(result: ItemResult, context: FixContext, request: FixRequest) -> ItemResult:
-    """A program has no other guard: while a person was asked, or other items were fixed, it may have become
-    superfluous, and undoing it later would undo somebody else's change."""
+    """Ask the check again before a program is run, which has no other guard.
+
+    While a person was asked, or other items were fixed, it may have become superfluous; undoing it later
+    would undo somebody else's change.
+    """
     fix = result.item.finding.fix
     if fix is None or not any(isinstance(step, RUN) for step in fix.steps):
         return result
     report = context.look()
     if result.item.identity in {item.identity for item in items_of(report, context.host(), request)}:
         return result
+    # A check without a result does not say that the finding is gone.
     silent = [row for row in report.results if row.check == result.item.check and row.status in UNANSWERED]
     outcome = Outcome(ActionStatus.ALREADY, _("the check no longer finds it"))
     if silent:
@@ -91,10 +98,12 @@ def _recheck(result: ItemResult, context: FixContext, request: FixRequest) -> It
     return replace(result, outcome=outcome)
 
 
-class _Looks:
-    """A fresh look at the machine for each step. Only temporary folders, of which there may be hundreds,
-    share one for a moment: a process that began since made none of them, and each folder is looked at
-    again before it is removed."""
+class _HostPerStep:
+    """A freshly read machine for each step.
+
+    Only temporary folders, of which there may be hundreds, share one for a moment: a process that began since
+    made none of them, and each folder is looked at again before it is removed.
+    """
 
     def __init__(self, context: ApplyContext) -> None:
         self._context = context
@@ -109,7 +118,7 @@ class _Looks:
 
 
 def apply_item(result: ItemResult, number: int, context: ApplyContext, journal: Journal) -> ItemResult:
-    """Take the steps of one item, each written down first; a step that does not end well ends the item.
+    """Take the steps of one item, each recorded first; a step that does not end well ends the item.
 
     What cannot be recorded is not done; a step that was done counts even if its end cannot be recorded.
     """
@@ -117,7 +126,7 @@ def apply_item(result: ItemResult, number: int, context: ApplyContext, journal: 
         return result
     finding = result.item.finding
     outcome = Outcome(ActionStatus.ALREADY)
-    looks = _Looks(context)
+    looks = _HostPerStep(context)
     for step in result.item.finding.fix.steps:
         record = {
             "item": number,
@@ -133,20 +142,26 @@ def apply_item(result: ItemResult, number: int, context: ApplyContext, journal: 
         with suppress(NoJournal):
             record = {"status": ended.status.value, "reason": ended.reason, "changed": ended.changed}
             journal.write("after", code=finding.code, **record)
+        # What an earlier step of the item changed stays changed.
         ended = replace(ended, changed=ended.changed or outcome.changed)
         if ended.status in (ActionStatus.REFUSED, ActionStatus.FAILED):
             return replace(result, outcome=ended)
+        # One step that was applied makes the item applied, also where others were done already.
         outcome = ended if outcome.status is not ActionStatus.APPLIED else outcome
     return replace(result, outcome=outcome)
 
 
-def _judge_again(
+def _settle(
     applied: Sequence[ItemResult], after: Report, host: Host, request: FixRequest
 ) -> list[ItemResult]:
-    """Fixed is what the check no longer finds; anything new that it finds is an item too."""
+    """Judge the results by the report afterwards: fixed is what the check no longer finds; anything new is an
+    item too.
+    """
+    # By the same request: what was not selected is no item now either.
     remaining = items_of(after, host, request)
     settled = []
     for result in applied:
+        # Of several processes or files in an item some may be left.
         still = [item for item in remaining if item.same_as(result.item)]
         remaining = [item for item in remaining if item not in still]
         if still and result.outcome.status in (ActionStatus.APPLIED, ActionStatus.ALREADY):

@@ -14,7 +14,7 @@ from npudoctor.fixing.report import answer_of
 
 
 def fix(request: FixRequest, context: FixContext, show: Callable[[Sequence[Item]], None]) -> FixReport:
-    """Carry out a request. `show` gets the whole plan before anything is asked or done."""
+    """Carry out a request. `show` receives the whole plan before anything is asked or done."""
     report = context.look()
     items = items_of(report, context.host(), request)
     show(items)
@@ -41,11 +41,12 @@ def preview(item: Item) -> Outcome:
 
 
 def decide(item: Item, request: FixRequest, confirm: Confirm) -> Outcome:
-    """What to do with an item: planned, refused, or declined by the person at the terminal."""
+    """The outcome that an item starts with: planned, refused, or declined by the person at the terminal."""
     if item.refusal:
         return Outcome(ActionStatus.REFUSED, item.refusal)
     if request.yes:
         return Outcome(ActionStatus.PLANNED)
+    # None: there is no terminal, and silence is no consent.
     answer = confirm(item)
     if answer is None:
         return Outcome(

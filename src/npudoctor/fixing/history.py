@@ -14,16 +14,17 @@ from npudoctor.core.frozen import dataclass, replace
 from npudoctor.fixing.steps.steps import KnownStep, decode, encode
 from npudoctor.host.records import Record, Records
 
+# How a run ended: by itself, by an exception, without a word, or not yet.
 FINISHED, INTERRUPTED, KILLED, RUNNING = "finished", "interrupted", "killed", "running"
 UNKNOWN = "unknown"  # whether a step was taken: its run was killed midway
 
 
 @dataclass(frozen=True)
 class StepRecord:
-    """One step of a run. `status` is how it ended; `step` is None where this version does not know its kind.
+    """One step of a run. `status`: how it ended; `step`: None where this version does not know its kind.
 
-    `changed`: something was changed, None when unknown. `undone`: a later run took it back; `tried`: a later
-    run began to, and was stopped midway.
+    `changed`: whether something was changed, None when unknown. `undone`: a later run took it back. `tried`:
+    a later run began to, and was stopped midway.
     """
 
     item: object
@@ -51,7 +52,7 @@ class StepRecord:
 
     @property
     def remains(self) -> bool:
-        """Whether it may have changed something that nobody took back yet."""
+        """Whether it may have changed something that nobody has taken back yet."""
         return self.changed is not False and not self.undone
 
 
@@ -71,7 +72,7 @@ class FixRun:
 
     @property
     def undoable(self) -> bool:
-        """Whether `undo` of it would do something."""
+        """Whether `undo` of this run would do something."""
         return self.undoes is None and any(act.remains and act.back for act in self.acts)
 
 
@@ -80,19 +81,21 @@ def runs_of(records: Records) -> list[FixRun]:
     by_run: dict[str, list[Record]] = {}
     for record in records.read_all():
         by_run.setdefault(record.run, []).append(record)
-    read = [_read(name, rows) for name, rows in by_run.items()]
+    read = [_read_run(name, rows) for name, rows in by_run.items()]
     undoing = [run for run in read if run.undoes]
     runs = [_with_undos(run, [undo for undo in undoing if undo.undoes == run.name]) for run in read]
     runs.reverse()
+    # Its journal has no end yet, as that of a run that was killed.
     if runs and runs[0].status == KILLED and _is_locked(records.directory):
         runs[0] = replace(runs[0], status=RUNNING)
     return runs
 
 
-def _read(name: str, rows: Sequence[Record]) -> FixRun:
+def _read_run(name: str, rows: Sequence[Record]) -> FixRun:
     end = next((row for row in rows if row.event == "end"), None)
     stopped = next((row for row in rows if row.event == "interrupted"), None)
     status = end.data.get("exit_code") if end else None
+    # A killed run has neither.
     last = end or stopped
     return FixRun(
         name=name,
@@ -103,12 +106,14 @@ def _read(name: str, rows: Sequence[Record]) -> FixRun:
         msg=(_text(end, "msg") or "") if end else "",
         undoes=next((_text(row, "undoes") for row in rows if row.event == "undoes"), None),
         undone_by=(),
-        acts=tuple(_acts(rows)),
+        acts=tuple(_read_acts(rows)),
     )
 
 
-def _acts(rows: Sequence[Record]) -> Iterable[StepRecord]:
-    """A record before each step, and one after it unless the run was killed in between."""
+def _read_acts(rows: Sequence[Record]) -> Iterable[StepRecord]:
+    """Yield the steps of a run. A record stands before each step, and one after it unless the run was killed
+    in between.
+    """
     for row, following in zip(rows, [*rows[1:], None]):
         if row.event != "before":
             continue
@@ -116,8 +121,10 @@ def _acts(rows: Sequence[Record]) -> Iterable[StepRecord]:
         changed: Optional[bool] = None
         if after is not None:
             recorded = after.data.get("changed")
+            # Journals of old versions have no "changed".
             changed = recorded if isinstance(recorded, bool) else after.data.get("status") == "applied"
         step: Optional[KnownStep] = None
+        # A step of a newer version; it is shown by its kind.
         with suppress(KeyError, TypeError, ValueError):
             step = decode(row.step)
         yield StepRecord(
@@ -133,14 +140,15 @@ def _acts(rows: Sequence[Record]) -> Iterable[StepRecord]:
 
 
 def _with_undos(run: FixRun, undoing: Sequence[FixRun]) -> FixRun:
-    """The run with what those that undo it did; equal steps are counted."""
+    """The run with what later runs undid of it; equal steps are counted."""
     done: Counter[str] = Counter()
     tried: Counter[str] = Counter()
     for act in (act for undo in undoing for act in undo.acts if act.step is not None):
-        (done if act.status in ("applied", "already") else tried)[_key(act.step)] += 1
+        # A step that was begun and has no end may have been done.
+        (done if act.status in ("applied", "already") else tried)[_step_key(act.step)] += 1
     acts = []
     for act in run.acts:
-        key = _key(act.back)
+        key = _step_key(act.back)
         undone = done[key] > 0
         done[key] -= undone
         acts.append(replace(act, undone=undone, tried=tried[key] > 0))
@@ -150,12 +158,12 @@ def _with_undos(run: FixRun, undoing: Sequence[FixRun]) -> FixRun:
     return replace(run, acts=tuple(acts), undone_by=tuple(undone_by))
 
 
-def _key(step: Optional[KnownStep]) -> str:
+def _step_key(step: Optional[KnownStep]) -> str:
     return json.dumps(encode(step), sort_keys=True) if step is not None else ""
 
 
 def _is_locked(directory: str) -> bool:
-    """Whether a run is at work right now: it holds the lock."""
+    """Return whether a run is at work right now, which holds the lock."""
     try:
         descriptor = os.open(os.path.join(directory, "lock"), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

@@ -16,13 +16,13 @@ from npudoctor.fixing.outcome import Observer, watch_change
 
 
 class NoJournal(Exception):
-    """The journal cannot be written, so nothing may be changed."""
+    """The journal cannot be written, so nothing may be changed; the text says why."""
 
 
 class Journal:
-    """One run's journal: lines of JSON, each on disk before anything else happens.
+    """The journal of one run: lines of JSON, each on disk before anything else happens.
 
-    Holding it is holding the lock: no second fix of the same user runs beside this one.
+    An open journal holds the lock, so that no second fix of the same user runs at the same time.
     """
 
     def __init__(self, directory: str, boot_id: Optional[str], at: Observer = lambda name: None) -> None:
@@ -45,12 +45,14 @@ class Journal:
             with watch_change(self._at, "make lock"):
                 self._lock = _lock(folders[0])
             with watch_change(self._at, "make journal"):
+                # O_APPEND: no write can overwrite an earlier line.
                 self._file = way.open_new(f"{self.run}.jsonl", folders[1], append=True)
                 os.fsync(folders[1])
         except BaseException as error:
+            # __exit__ is not called where __enter__ raises.
             self.__exit__()
             if isinstance(error, OSError):
-                raise NoJournal(_why(self.directory, error)) from error
+                raise NoJournal(_failure_text(self.directory, error)) from error
             raise
         finally:
             for folder in folders:
@@ -58,16 +60,17 @@ class Journal:
         return self
 
     def __exit__(self, *_details: object) -> None:
+        # The lock last: the journal is closed before another run may begin.
         for descriptor in (self._file, self._lock):
             if descriptor >= 0:
                 os.close(descriptor)
         self._file = self._lock = -1
 
     def write(self, event: str, **data: object) -> None:
-        """Append one record and wait until the disk has it.
+        """Append one record and wait until it is on disk.
 
-        After one that could not be written nothing is: it may have left half a line, and what follows
-        would be glued to it.
+        After a record that could not be written no other is: it may have left half a line, and the next would
+        be glued to it.
         """
         if self._broken is not None:
             raise self._broken
@@ -84,24 +87,28 @@ class Journal:
         try:
             with watch_change(self._at, f"journal {event}"):
                 if os.write(self._file, line) != len(line):
+                    # write(2) writes less than all only where the disk or the quota is full.
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(self._file)
         except OSError as error:
-            self._broken = NoJournal(_why(self.directory, error))
+            self._broken = NoJournal(_failure_text(self.directory, error))
             raise self._broken from error
 
 
 def own_folder(path: str, name: str, at: Observer) -> int:
-    """A folder that only this user may enter, made where it is missing, held open by the descriptor; OSError
-    for one that is not private."""
+    """Open a folder that only this user may enter, created where it is missing; return the descriptor.
+    OSError for one that is not private.
+    """
+    # So that the observer is told of a change only where there is one.
     if not os.path.lexists(path):
         with watch_change(at, f"make {name}"):
             descriptor = way.make_folder(path)
-            sync(os.path.dirname(path))
+            sync_folder(os.path.dirname(path))
     else:
         descriptor = way.make_folder(path)
     try:
         entry = os.fstat(descriptor)
+        # Its owner could read the journal, and exchange it.
         if entry.st_uid != os.geteuid():
             raise OSError(errno.EPERM, os.strerror(errno.EPERM), path)
         if entry.st_mode & 0o077:
@@ -123,8 +130,8 @@ def _lock(folder: int) -> int:
     return descriptor
 
 
-def sync(folder: str) -> None:
-    """Have on disk which names a folder holds."""
+def sync_folder(folder: str) -> None:
+    """Write the names in a folder to disk (fsync)."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -132,10 +139,10 @@ def sync(folder: str) -> None:
         os.close(descriptor)
 
 
-def _why(directory: str, error: OSError) -> str:
+def _failure_text(directory: str, error: OSError) -> str:
     if error.errno in (errno.EAGAIN, errno.EWOULDBLOCK):
         return _("another fix is running")
-    why = way.why(error) if error.errno or isinstance(error, way.Refused) else str(error)
+    why = way.reason_of(error) if error.errno or isinstance(error, way.UnsafePath) else str(error)
     return _(
         "cannot write the journal in {path}, so nothing is changed: {why}",
         path=directory,

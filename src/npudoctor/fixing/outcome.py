@@ -15,7 +15,8 @@ Observer = Callable[[str], None]
 
 @contextmanager
 def watch_change(at: Observer, name: str) -> Iterator[None]:
-    """Around every single change of the machine, so that a test can stop us before and after each."""
+    """Report one change of the machine before and after it, so that a test can stop us at each."""
+    # Not in a `finally`: a change that raised may not have happened, and "after" would say so.
     at(f"before {name}")
     yield
     at(f"after {name}")
@@ -34,7 +35,7 @@ class ActionStatus(enum.Enum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """A status and its reason. `changed`: something is not as it was, also where the rest failed."""
+    """A status and its reason. `changed`: something differs from before, even where the rest failed."""
 
     status: ActionStatus
     reason: str = ""

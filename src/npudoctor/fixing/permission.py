@@ -16,23 +16,24 @@ OF_A_SHELL = (*OF_VARIABLES, "ulimit", "umask", "cd", "newgrp")
 
 
 def why_forbidden(step: Step, host: Host) -> Optional[str]:
-    """Why this user may not take the step whatever its guard says; None when he may."""
-    if for_a_shell(step):
+    """Why this user may not take the step, whatever its guard says; None when the user may."""
+    if is_for_a_shell(step):
         return _("no program can change the shell that called it: in that shell, run the command shown")
     owner = getattr(step, "owner", None)
     if owner is None or host.identity.may_remove(owner):
         return None
     name = user_name(owner)
+    # Root may remove it, but only for an owner that was named: --owner.
     if host.identity.is_root:
         return _("it belongs to {user}: add --owner {user} to remove it", user=name)
     return _("it belongs to {user}: only {user}, or root with --owner {user}, may remove it", user=name)
 
 
-def of_variables(step: Step) -> bool:
-    """Whether the step changes nothing but the variables of a shell."""
+def is_of_variables(step: Step) -> bool:
+    """Return whether the step changes nothing but the variables of a shell."""
     return isinstance(step, Export) or (isinstance(step, Command) and step.argv[0] in OF_VARIABLES)
 
 
-def for_a_shell(step: Step) -> bool:
-    """Whether only the caller's own shell can take the step."""
+def is_for_a_shell(step: Step) -> bool:
+    """Return whether only the caller's own shell can take the step."""
     return isinstance(step, Export) or (isinstance(step, Command) and step.argv[0] in OF_A_SHELL)

@@ -8,7 +8,7 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.core.model import ADVICE, Finding, Fix, Report, Risk, Severity, Step
 from npudoctor.fixing.outcome import ActionStatus, Observer, Outcome
-from npudoctor.fixing.permission import for_a_shell, of_variables, why_forbidden
+from npudoctor.fixing.permission import is_for_a_shell, is_of_variables, why_forbidden
 from npudoctor.fixing.shell_variables import env_helps
 from npudoctor.fixing.steps.leftovers import RemoveFiles, RemoveUnused, SignalProcess
 from npudoctor.host import Host
@@ -65,22 +65,25 @@ class Item:
         fix = self.finding.fix
         if fix is None or self.takes_back:
             return not self.takes_back
-        return not fix.unproven and (fix.risk is Risk.MANUAL or any(map(for_a_shell, fix.steps)))
+        return not fix.unproven and (fix.risk is Risk.MANUAL or any(map(is_for_a_shell, fix.steps)))
 
     @property
     def unproven(self) -> bool:
-        """Shown for a person only: nobody could prove it dead."""
+        """Whether it is only shown to a person, as it is not proven dead."""
         return self.finding.fix is not None and self.finding.fix.unproven
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What makes it the same item when the check is asked again: what it would act on, not how much
-        of that is left."""
+        """What makes it the same item when the check is asked again: what it acts on, not how much of that
+        remains.
+        """
         steps = self.finding.fix.steps if self.finding.fix else ()
-        return (self.finding.code, *(map(target, steps) if steps else (self.finding.message,)))
+        return (self.finding.code, *(map(target_of, steps) if steps else (self.finding.message,)))
 
     def same_as(self, other: Item) -> bool:
-        """Whether this is what is left of the other: of several processes or files some may be gone."""
+        """Return whether this is what remains of the other item: of several processes or files some may be
+        gone.
+        """
         return self.identity == other.identity or not self._parts.isdisjoint(other._parts)
 
     @property
@@ -89,16 +92,17 @@ class Item:
         return frozenset(part for step in steps for part in _parts(step))
 
 
-def target(step: Step) -> object:
+def target_of(step: Step) -> object:
     """What a step acts on."""
+    # These act on several things, of which some may vanish in between.
     if isinstance(step, (SignalProcess, RemoveUnused)):
         return _parts(step)
-    named = (getattr(step, name, None) for name in ("shmid", "path", "directory"))
-    return next((name for name in named if name is not None), step.lines())
+    targets = (getattr(step, name, None) for name in ("shmid", "path", "directory"))
+    return next((name for name in targets if name is not None), step.lines())
 
 
 def _parts(step: Step) -> tuple[tuple[object, ...], ...]:
-    """The things that a step acts on one by one, where it does."""
+    """The things that a step acts on one by one; () for other steps."""
     if isinstance(step, SignalProcess):
         return tuple((mark.pid, mark.started) for mark in step.processes)
     if isinstance(step, RemoveUnused):
@@ -136,12 +140,15 @@ class ItemResult:
 
 
 def items_of(report: Report, host: Host, request: FixRequest) -> list[Item]:
-    """The items among the findings that count, in the order in which they are done; advice by name only."""
+    """The items among the findings that count, in the order in which they are done; advice only where it was
+    named.
+    """
     return [
         Item(
             row.check,
             finding,
             refusal_of(finding, host, request),
+            # A note that nobody asked for must not make the exit status 1.
             decides=finding.weight > Severity.INFO or request.by_name,
         )
         for row in report.results
@@ -154,15 +161,15 @@ def items_of(report: Report, host: Host, request: FixRequest) -> list[Item]:
 
 
 def refusal_of(finding: Finding, host: Host, request: FixRequest) -> Optional[str]:
-    """Why an item cannot be applied at all, whatever anybody answers; None when it can."""
+    """Why an item cannot be applied at all, whatever the user answers; None when it can."""
     fix = finding.fix
     if fix is None:
         return _("npudoctor has no fix for it")
     if fix.unproven:
         # Without lines the title is not a deed but says when, or who.
         return _("not proven dead: npudoctor never removes it") if fix.steps else fix.title
-    if any(map(for_a_shell, fix.steps)):  # whatever its risk: the remedy is another than a person's hands
-        return _left_to_a_shell(finding, fix, host)
+    if any(map(is_for_a_shell, fix.steps)):  # whatever its risk: the remedy is another than a person's hands
+        return _shell_refusal(finding, fix, host)
     if fix.risk is Risk.MANUAL:
         return _("must be done by hand")
     for step in fix.steps:
@@ -172,6 +179,7 @@ def refusal_of(finding: Finding, host: Host, request: FixRequest) -> Optional[st
     if fix.needs_root and not host.identity.is_root:
         return _("only root can do this")
     ends = any(isinstance(step, SignalProcess) for step in fix.steps)
+    # Without a pidfd another process could get the pid between the proof and the signal.
     if ends and request.yes and not host.pidfds.is_usable:
         return _("this kernel has no pidfd, so --yes never ends a process")
     # What a process had in memory is lost with it, whatever the author of the check says.
@@ -180,9 +188,9 @@ def refusal_of(finding: Finding, host: Host, request: FixRequest) -> Optional[st
     return None
 
 
-def _left_to_a_shell(finding: Finding, fix: Fix, host: Host) -> str:
+def _shell_refusal(finding: Finding, fix: Fix, host: Host) -> str:
     """Why `fix` cannot do what only the caller's shell can, and what to type there."""
-    if all(map(of_variables, fix.steps)) and env_helps(finding, host):
+    if all(map(is_of_variables, fix.steps)) and env_helps(finding, host):
         return _(
             "no program can change the shell that called it: in that shell, run {line} or the commands shown",
             line='eval "$(npudoctor env)"',

@@ -18,7 +18,7 @@ UNPROVEN = 2  # the exit status: nothing is left that could be dealt with, but n
 
 @dataclass(frozen=True)
 class FixReport:
-    """The answer of `fix`; `run` is null when nothing was written down."""
+    """The answer of `fix`. `run`: the name of the journal; None when nothing was recorded."""
 
     exit_code: int
     changed: bool
@@ -32,10 +32,10 @@ class FixReport:
 def fix_report(
     results: Sequence[ItemResult], run: Optional[str], *, changed: bool, unproven: bool = False, msg: str = ""
 ) -> FixReport:
-    """What became of all items, and the exit status that says it."""
+    """The report on all items, with the exit status that follows from them."""
     over = (ActionStatus.APPLIED, ActionStatus.ALREADY)
     unfinished = [result.item for result in results if result.outcome.status not in over]
-    left = any(item.decides and not item.unproven for item in unfinished)
+    is_unfinished = any(item.decides and not item.unproven for item in unfinished)
     texts = {
         ActionStatus.PLANNED: _("{count} planned"),
         ActionStatus.APPLIED: _("{count} applied"),
@@ -44,6 +44,7 @@ def fix_report(
         ActionStatus.REFUSED: _("{count} refused"),
         ActionStatus.FAILED: _("{count} failed"),
     }
+    # What a person must do is counted apart: it was not refused to anybody.
     counts = Counter(result.outcome.status for result in results if not by_hand(result))
     parts = [texts[status].format(count=counts[status]) for status in ActionStatus if counts[status]]
     if any(map(by_hand, results)):
@@ -55,9 +56,10 @@ def fix_report(
         or (result.outcome.status is ActionStatus.REFUSED and result.item.decides)
     ]
     return FixReport(
-        exit_code=1 if left else UNPROVEN if unproven else 0,
+        exit_code=1 if is_unfinished else UNPROVEN if unproven else 0,
         changed=changed,
         would_change=any(result.planned for result in results),
+        # Ansible's word: something that was wanted was not done.
         failed=unproven or bool(bad),
         msg=msg or _(", ").join(parts) or _("nothing to do"),
         run=run,
@@ -66,14 +68,14 @@ def fix_report(
 
 
 def by_hand(result: ItemResult) -> bool:
-    """Whether it was left to a person: JSON says refused to that as well."""
+    """Return whether an item was left to a person: in the JSON its status is refused."""
     return result.outcome.status is ActionStatus.REFUSED and result.item.by_hand
 
 
 def answer_of(
     results: Sequence[ItemResult], report: Report, run: Optional[str], *, changed: bool
 ) -> FixReport:
-    """The same of a fix, which says too which of the selected checks gave no answer, and why."""
+    """The report of a fix, which also says which of the selected checks gave no result, and why."""
     silent = [
         f"{row.check}: {row.reason}" if row.reason else row.check
         for row in report.results
@@ -81,6 +83,7 @@ def answer_of(
     ]
     unproven = bool(silent) or any(result.item.unproven for result in results)
     answer = fix_report(results, run, changed=changed, unproven=unproven)
+    # Where other items decide the status the missing answers are not the news.
     if not silent or (results and answer.exit_code != UNPROVEN):
         return answer
     reasons = _("; ").join(silent[:REASONS] + (["..."] if silent[REASONS:] else []))

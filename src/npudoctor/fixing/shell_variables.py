@@ -18,12 +18,14 @@ LEFT = tuple(
 
 
 def answered_by_env(finding: Finding) -> bool:
-    """Whether `env` takes over what this finding says of variables, where CANN is installed."""
+    """Return whether `npudoctor env` handles what this finding says about variables, where CANN is
+    installed.
+    """
     return finding.code.partition(".")[0] in CHECKS and not finding.code.startswith(LEFT)
 
 
 def env_helps(finding: Finding, host: Host) -> bool:
-    """The same on this machine: without CANN it prints no line."""
+    """The same on this machine: without CANN `env` prints no line."""
     try:
         return answered_by_env(finding) and bool(installs_of(host))
     except CannotTell:

@@ -33,17 +33,20 @@ class UndoContext:
 
 
 def newest_undoable(runs: Sequence[FixRun]) -> Optional[FixRun]:
-    """The newest run of which something can be undone and is not yet."""
+    """The newest run of which something can be undone and is not yet; None without such."""
     return next((run for run in runs if run.undoable), None)
 
 
 def find_newest_lasting(runs: Sequence[FixRun]) -> Optional[FixRun]:
-    """The newest run of `fix` of which something is not undone, whether that can be or not."""
+    """The newest run of `fix` of which something is not undone, whether it can be or not; None
+    without such.
+    """
     return next((run for run in runs if run.undoes is None and any(act.remains for act in run.acts)), None)
 
 
 def find_runs(runs: Sequence[FixRun], name: str) -> list[FixRun]:
-    """The runs that a name or the beginning of one means."""
+    """The runs that a name, or the beginning of a name, means."""
+    # A whole name is never ambiguous, even where it begins another one.
     exact = [run for run in runs if run.name == name]
     return exact or [run for run in runs if name and run.name.startswith(name)]
 
@@ -51,7 +54,7 @@ def find_runs(runs: Sequence[FixRun], name: str) -> list[FixRun]:
 def undo(
     run: Optional[FixRun], request: FixRequest, context: ApplyContext, show: Callable[[Sequence[Item]], None]
 ) -> FixReport:
-    """Undo a run. `show` gets the whole plan before anything is asked or done."""
+    """Undo a run. `show` receives the whole plan before anything is asked or done."""
     items = items_of_run(run, context.host()) if run else []
     show(items)
     if run is None or not items:
@@ -66,6 +69,7 @@ def undo(
         decided = [ItemResult(item, preview(item)) for item in items]
     else:
         decided = [ItemResult(item, decide(item, request, context.confirm)) for item in items]
+    # Nothing is loaded that changes a machine.
     if request.dry_run or not any(result.planned for result in decided):
         return fix_report(decided, None, changed=False)
     from npudoctor.fixing.carry_out import apply_with_journal
@@ -73,12 +77,14 @@ def undo(
     return apply_with_journal(
         decided,
         context,
-        lambda journal: _apply(run, decided, context, journal),
+        lambda journal: _apply_undo(run, decided, context, journal),
         lambda done: fix_report(done, None, changed=False),
     )
 
 
-def _apply(run: FixRun, decided: Sequence[ItemResult], context: ApplyContext, journal: Journal) -> FixReport:
+def _apply_undo(
+    run: FixRun, decided: Sequence[ItemResult], context: ApplyContext, journal: Journal
+) -> FixReport:
     from npudoctor.fixing.carry_out import apply_item
 
     journal.write("undoes", undoes=run.name)  # without it nobody would know what these steps take back
@@ -86,40 +92,43 @@ def _apply(run: FixRun, decided: Sequence[ItemResult], context: ApplyContext, jo
     # a program would be run twice.
     host = context.host()
     now = next((other for other in runs_of(host.records) if other.name == run.name), run)
-    there = _steps(items_of_run(now, host))
+    there = _steps_of(items_of_run(now, host))
     already = Outcome(ActionStatus.ALREADY, _("another run has already undone it"))
     still = [
-        replace(result, outcome=already) if result.planned and not _steps([result.item]) <= there else result
+        replace(result, outcome=already)
+        if result.planned and not _steps_of([result.item]) <= there
+        else result
         for result in decided
     ]
     done = [apply_item(result, number, context, journal) for number, result in enumerate(still)]
     return fix_report(done, journal.run, changed=any(result.outcome.changed for result in done))
 
 
-def _steps(items: Iterable[Item]) -> set[Step]:
+def _steps_of(items: Iterable[Item]) -> set[Step]:
     return {step for item in items if item.finding.fix for step in item.finding.fix.steps}
 
 
 def items_of_run(run: FixRun, host: Host) -> list[Item]:
-    """What is to be taken back, the last first; what cannot be is an item too, with the reason."""
+    """What is to be taken back, the last step first; what cannot be is an item too, with the reason."""
     acts = [act for act in reversed(run.acts) if act.remains]
+    # Steps of one finding that follow each other are one item.
     groups = groupby(acts, lambda act: (act.item, act.check, act.code, act.back is None))
     return [_item(run, list(group), host) for _key, group in groups]
 
 
 def _item(run: FixRun, acts: Sequence[StepRecord], host: Host) -> Item:
-    """The acts that one finding led to, in the order in which they are taken back."""
+    """One item for the acts that one finding led to, in the order in which they are taken back."""
     backs = tuple(act.back for act in acts if act.back is not None)
     first = acts[0]
     message = _("changes that run {run} made for {code}", run=run.name, code=first.code)
-    doubts = [doubt for act in acts for doubt in [_doubt(act)] if doubt]
+    doubts = [doubt for act in acts for doubt in [_doubt_text(act)] if doubt]
     fix = Fix(_("undo {code}", code=first.code), backs, risk=Risk.CAUTION, needs_root=False)
     finding = Finding(first.code, _("; ").join([message, *doubts]), fix=fix)
-    return Item(first.check, finding, _refusal(run, acts, host), takes_back=True)
+    return Item(first.check, finding, _undo_refusal(run, acts, host), takes_back=True)
 
 
-def _doubt(act: StepRecord) -> str:
-    """What is not known of a program; of a file the guard will tell."""
+def _doubt_text(act: StepRecord) -> str:
+    """What is unknown about a program that was run; "" for files, whose guard will tell."""
     if not isinstance(act.step, Command):
         return ""
     if act.tried:
@@ -131,7 +140,7 @@ def _doubt(act: StepRecord) -> str:
     return ""
 
 
-def _refusal(run: FixRun, acts: Sequence[StepRecord], host: Host) -> Optional[str]:
+def _undo_refusal(run: FixRun, acts: Sequence[StepRecord], host: Host) -> Optional[str]:
     if run.undoes is not None:
         return _("this run undid another one: `npudoctor fix` applies that fix again")
     for act in acts:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, Optional
 
-from npudoctor.checking.check import MOST_COMPARED, compared_of
+from npudoctor.checking.check import MOST_COMPARED, parse_compared
 from npudoctor.checking.index import load_index
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
@@ -139,7 +139,7 @@ def _read_compared(row: Mapping[str, Any]) -> list[Compared]:
     """What the row of a check that is not built in declares to be compared; [] when that is malformed."""
     declared = row["compares"]
     try:
-        return [compared_of(compared) for compared in declared[:MOST_COMPARED]]
+        return [parse_compared(compared) for compared in declared[:MOST_COMPARED]]
     except (TypeError, ValueError, KeyError):
         return []
 

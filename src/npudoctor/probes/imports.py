@@ -11,11 +11,12 @@ def peak() -> int:
 
 
 def import_all() -> None:
-    """All of them."""
+    """Import the modules in order; answer with their versions, the seconds and the bytes that it took."""
     before, started = peak(), time.time()
     versions = {}
     for name in sys.argv[1:]:
         __import__(name)
+        # Some versions are objects of their own, as torch's.
         version = getattr(sys.modules.get(name), "__version__", None)
         versions[name] = None if version is None else str(version)
     words = {"versions": versions, "seconds": round(time.time() - started, 3), "bytes": peak() - before}

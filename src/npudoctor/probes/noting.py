@@ -10,7 +10,7 @@ LOADING = os.path.join(PRIVATE, ANSWER + ".loading")  # type: ignore[name-define
 
 
 def note_unreadable(loader: type) -> None:
-    """Of what a module's file cannot be read: a traceback does not name that file."""
+    """Note the file of a module that cannot be read: a traceback does not name it."""
     read = loader.get_code  # type: ignore[attr-defined]
 
     def get_code(self: object, name: str) -> object:
@@ -24,7 +24,7 @@ def note_unreadable(loader: type) -> None:
 
 
 def note_loading(loader: type) -> None:
-    """Which extension module is loaded: one that kills the process says nothing of itself."""
+    """Note which extension module is being loaded: one that kills the process leaves no other trace."""
     create = loader.create_module  # type: ignore[attr-defined]
 
     def create_module(self: object, spec: object) -> object:

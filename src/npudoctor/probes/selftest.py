@@ -9,13 +9,13 @@ import time
 
 
 def expect(right: bool, text: str) -> None:
-    """AssertionError where it is not right; not by `assert`, which PYTHONOPTIMIZE takes away."""
+    """Raise AssertionError where it is not right; not by `assert`, which PYTHONOPTIMIZE removes."""
     if not right:
         raise AssertionError(text)
 
 
 def torch_on(device: str) -> None:
-    """A product, a convolution, a gradient, and NumPy in both directions."""
+    """Compute a product, a convolution and a gradient, and exchange arrays with NumPy in both directions."""
     import torch
 
     if device == "npu":
@@ -24,7 +24,9 @@ def torch_on(device: str) -> None:
     expect(torch.equal((eye @ eye).cpu(), torch.eye(4)), "a matrix product is wrong")
     weight = torch.ones(1, 1, 3, 3, device=device, requires_grad=True)
     out = torch.nn.functional.conv2d(torch.ones(1, 1, 8, 8, device=device), weight)
+    # The product of a 3x3 kernel of ones with ones is nine: exact in every precision.
     expect(float(out.detach().cpu()[0, 0, 0, 0]) == 9.0, "a convolution is wrong")
+    # Each weight meets 6x6 places of the input: 36.
     out.sum().backward()
     expect(float(weight.grad.cpu()[0, 0, 0, 0]) == 36.0, "a gradient is wrong")
     if "without-numpy" in sys.argv:
@@ -34,7 +36,7 @@ def torch_on(device: str) -> None:
 
 
 def mindspore_on(device: str) -> None:
-    """MindSpore's own test, and NumPy in both directions."""
+    """Run MindSpore's own test, and exchange arrays with NumPy in both directions."""
     import mindspore
     import numpy
 
@@ -46,7 +48,7 @@ def mindspore_on(device: str) -> None:
 
 
 def paddle_on(device: str) -> None:
-    """Paddle's own test, and NumPy in both directions."""
+    """Run Paddle's own test, and exchange arrays with NumPy in both directions."""
     import numpy
     import paddle
 
@@ -59,11 +61,12 @@ def paddle_on(device: str) -> None:
     expect(float((tensor @ tensor).numpy().sum()) == 8.0, "a matrix product is wrong")
 
 
+# By the name that the check gives.
 TESTS = {"torch": torch_on, "mindspore": mindspore_on, "paddle": paddle_on}
 
 
 def run_test() -> None:
-    """The one that is asked for."""
+    """Run the test of the framework that is named."""
     started = time.time()
     TESTS[sys.argv[1]](sys.argv[2])
     answer({"seconds": round(time.time() - started, 3)})  # type: ignore[name-defined]  # noqa: F821

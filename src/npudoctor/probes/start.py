@@ -7,8 +7,11 @@ the real one, and to load the real one first would hide that from the framework.
 import os
 import sys
 
+# Removed from sys.argv, so that the job's code sees the arguments of the probe alone.
 PRIVATE, ANSWER = sys.argv.pop(1), sys.argv.pop(1)
+# To tell a process that was forked by a module.
 OWN = os.getpid()
+# Bounds of the answer: frames of an exception, exceptions of a chain, characters of a message.
 FRAMES, LINKS, LONGEST = 40, 8, 4000
 if sys.path and not sys.path[0]:  # as a job that is started in this folder, and writes nothing to it
     try:
@@ -20,7 +23,7 @@ unreadable = {}  # type: "dict[int, str | None]"  # of an exception, by its id, 
 
 
 def encode(value: object) -> str:
-    """JSON in ASCII."""
+    """A value as JSON in ASCII."""
     if value is None:
         return "null"
     if isinstance(value, dict):
@@ -37,6 +40,7 @@ def letter(character: str) -> str:
     number = ord(character)
     if 32 <= number < 127 and character not in '"\\':
         return character
+    # JSON escapes have 16 bits: others are a surrogate pair (RFC 8259).
     if number > 0xFFFF:
         number -= 0x10000
         return f"\\u{0xD800 + (number >> 10):04x}\\u{0xDC00 + (number & 0x3FF):04x}"
@@ -44,9 +48,9 @@ def letter(character: str) -> str:
 
 
 def answer(words: "dict[str, object]") -> None:
-    """One line of JSON for the doctor, in a file: the modules may do to the output what they like.
+    """Write one line of JSON for npudoctor, into a file: the modules may do to the output what they like.
 
-    What a module forked comes by here as well, at its own end: it is not asked.
+    A process that a module forked also comes here, at its own end: its answer is dropped.
     """
     if os.getpid() != OWN:
         return
@@ -55,7 +59,7 @@ def answer(words: "dict[str, object]") -> None:
 
 
 def watch(work: object) -> None:
-    """Do it; what it raises is told, and raised."""
+    """Run the work; what it raises is written as the answer, and raised again."""
     try:
         work()  # type: ignore[operator]
     except BaseException as error:
@@ -64,13 +68,14 @@ def watch(work: object) -> None:
 
 
 def chain(error: "BaseException | None") -> "list[dict[str, object]]":
-    """The exception and what it came from, the last one first."""
-    links, seen = [], set()  # type: ignore[var-annotated]
+    """The exception and those that it came from, the last one first."""
+    links, visited = [], set()  # type: ignore[var-annotated]
     how = ""
-    while error is not None and id(error) not in seen and len(links) < LINKS:
-        seen.add(id(error))
+    while error is not None and id(error) not in visited and len(links) < LINKS:
+        visited.add(id(error))
         links.append(dict(describe(error), how=how))
         how = "cause" if error.__cause__ is not None else "context"
+        # As the traceback module chooses between them.
         if error.__cause__ is not None or error.__suppress_context__:
             error = error.__cause__
         else:
@@ -79,7 +84,7 @@ def chain(error: "BaseException | None") -> "list[dict[str, object]]":
 
 
 def describe(error: BaseException) -> "dict[str, object]":
-    """What one exception says of itself."""
+    """One exception as data."""
     kind = type(error)
     try:
         message = error.msg if isinstance(error, SyntaxError) else str(error)
@@ -93,9 +98,11 @@ def describe(error: BaseException) -> "dict[str, object]":
         code = trace.tb_frame.f_code
         frames.append((file_of(trace.tb_frame), trace.tb_lineno, code.co_name))
         trace = trace.tb_next
+    # Python prints these without their module.
     own = kind.__module__ in ("builtins", "__main__")
     return {
         "type": kind.__qualname__ if own else f"{kind.__module__}.{kind.__qualname__}",
+        # Without BaseException and object, which all have.
         "bases": [base.__name__ for base in kind.__mro__[:-2]],
         "message": (message or "")[:LONGEST],
         "name": text_of(getattr(error, "name", None)),
@@ -108,7 +115,9 @@ def describe(error: BaseException) -> "dict[str, object]":
 
 
 def file_of(frame: object) -> str:
-    """Where its code lies. Compiled in another folder, it may have the name from there only."""
+    """The file of a frame's code. Byte code that was compiled in another folder may have the name
+    from there.
+    """
     name = str(frame.f_code.co_filename)  # type: ignore[attr-defined]
     if name.startswith(("/", "<")):
         return name

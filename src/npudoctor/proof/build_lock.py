@@ -9,7 +9,8 @@ from npudoctor.proof.users import find_hidden
 
 
 def is_lock_unused(host: Host, path: str, owner: int) -> Optional[bool]:
-    """Whether no process has the lock at `path`, or anything beside it, open; None where that is unknown.
+    """Return whether no process has the lock at `path`, or anything beside it, open; None where that is
+    unknown.
 
     The build holds it open and runs as the lock's `owner` (a uid): what others have open may stay hidden.
     """
@@ -21,6 +22,7 @@ def is_lock_unused(host: Host, path: str, owner: int) -> Optional[bool]:
     folder, unseen = path.rpartition("/")[0], False
     inside = f"/{'/'.join(path.split('/')[-2:])}"  # as a container shows it that mounts the place elsewhere
     for pid, process in processes.by_pid().items():
+        # None: this user may not read its descriptors.
         opened = processes.open_files(pid)
         if any(
             f"{target}/".startswith(f"{folder}/") or target.endswith(inside)

@@ -15,7 +15,7 @@ LARGEST_PID = 1 << 22  # what the kernel ever gives out (PID_MAX_LIMIT); a log's
 
 
 class Life(enum.Enum):
-    """What is known of a process."""
+    """Whether a process is dead, alive, or neither is certain."""
 
     DEAD = "dead"
     ALIVE = "alive"
@@ -23,8 +23,8 @@ class Life(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Creator:
-    """Whether it lives, and how that is known."""
+class CreatorState:
+    """Whether the creator of something lives, and how that is known."""
 
     life: Life
     why: str
@@ -32,30 +32,36 @@ class Creator:
 
 def creator_life(
     host: Host, pid: int, since: float, may_be: Callable[[str], bool] = PROGRAMS.__contains__
-) -> Creator:
-    """Judge a pid that was alive at `since` (epoch seconds). `may_be`: whether a program could be its.
+) -> CreatorState:
+    """Judge a pid that was alive at `since` (epoch seconds). `may_be`: whether the creator could have this
+    program.
 
-    Dead: no such process, a zombie, or the pid now belongs to one that began after `since`.
+    Dead: there is no such process, it is a zombie, or the pid now belongs to a process that began after
+    `since`.
     """
+    # cpid is 0 where the creator is in a pid namespace that ours does not see.
     if not 0 < pid <= LARGEST_PID:
-        return Creator(Life.UNKNOWN, _("its creator is in a pid namespace that is not visible from this one"))
+        return CreatorState(
+            Life.UNKNOWN, _("its creator is in a pid namespace that is not visible from this one")
+        )
     processes = host.processes
     if not processes.is_own_namespace():
-        return Creator(Life.UNKNOWN, _("/proc shows a pid namespace other than npudoctor's"))
+        return CreatorState(Life.UNKNOWN, _("/proc shows a pid namespace other than npudoctor's"))
     process = processes.read_now(pid)
     if process is None:
+        # hidepid: /proc shows nothing, and kill(pid, 0) still says that it lives.
         if processes.is_hidden(pid):
-            return Creator(Life.ALIVE, _("process {pid} is alive but hidden from this user", pid=pid))
-        return Creator(Life.DEAD, _("process {pid} is gone", pid=pid))
+            return CreatorState(Life.ALIVE, _("process {pid} is alive but hidden from this user", pid=pid))
+        return CreatorState(Life.DEAD, _("process {pid} is gone", pid=pid))
     if process.has_exited:
-        return Creator(Life.DEAD, _("process {pid} is a zombie", pid=pid))
+        return CreatorState(Life.DEAD, _("process {pid} is a zombie", pid=pid))
     began = host.system.boot_time() + process.started / processes.ticks
     if began > since + CLOCK_SLACK:
         # A clock that was set in between looks like this too; then it may be the creator after all.
         program = processes.program(pid)
         if program is None or may_be(program):
-            return Creator(
+            return CreatorState(
                 Life.UNKNOWN, _("process {pid} may be its creator, if the clock was changed", pid=pid)
             )
-        return Creator(Life.DEAD, _("pid {pid} belongs to a process that started later", pid=pid))
-    return Creator(Life.ALIVE, _("process {pid} is alive", pid=pid))
+        return CreatorState(Life.DEAD, _("pid {pid} belongs to a process that started later", pid=pid))
+    return CreatorState(Life.ALIVE, _("process {pid} is alive", pid=pid))

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from npudoctor.facts.leftovers.owners import selected_owner
-from npudoctor.facts.leftovers.sessions import of_the_kernel, session_of
+from npudoctor.facts.leftovers.sessions import is_kernel_thread, session_of
 from npudoctor.host import Host
 from npudoctor.host.process.processes import Process
 from npudoctor.proof.slurm import has_slurm, jobs_over
 from npudoctor.proof.stale import StaleJudge, containers_of, jobs_of
 
+# Slurm sets them in the environment of every step.
 JOB, ARRAY, TASK = "SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"
 
 
 class ProcessSelection:
-    """Answers whether a process is asked about: --user and --job limit that; npudoctor and its parents never
-    are, nor is the kernel's own."""
+    """Says whether a process is asked about: --user and --job limit that; npudoctor, its parents and the
+    kernel's threads never are.
+    """
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -24,7 +26,7 @@ class ProcessSelection:
         self._ours = set(host.processes.ancestors(host.processes.self_pid))
 
     def __call__(self, process: Process) -> bool:
-        if process.pid in self._ours or of_the_kernel(self._host, process.pid):
+        if process.pid in self._ours or is_kernel_thread(self._host, process.pid):
             return False
         if self._owner is not None and process.uid != self._owner:
             return False
@@ -39,13 +41,15 @@ class ProcessSelection:
         return job in [name for name in (started, task_of_array) if name]
 
     def is_grouped(self, pid: int) -> bool:
-        """Whether it is in the control group of a job or a container."""
+        """Return whether it is in the control group of a job or a container."""
         return bool(jobs_of(self._host, pid) or containers_of(self._host, pid))
 
 
 def processes_of_ended_jobs(host: Host, judge: StaleJudge, pids: Iterable[int]) -> dict[int, str]:
-    """The processes whose job, by the variables that they were started with, is proven over; and by what."""
-    if judge.blind or not has_slurm(host):
+    """The processes whose job, by the variables that they were started with, is proven over; and
+    why, by pid.
+    """
+    if judge.why_blind or not has_slurm(host):
         return {}
     jobs: dict[str, list[int]] = {}
     for pid in pids:
@@ -58,5 +62,6 @@ def processes_of_ended_jobs(host: Host, judge: StaleJudge, pids: Iterable[int]) 
             and not jobs_of(host, pid)
         ):
             jobs.setdefault(job, []).append(pid)
-    over = jobs_over(host, [job for job in jobs if not judge.job_lives(job)])
+    over = jobs_over(host, [job for job in jobs if not judge.why_job_lives(job)])
+    # Somebody may have started tmux or a notebook in the job, to come back to it.
     return {pid: why for job, why in over.items() for pid in jobs[job] if not session_of(host, pid)}

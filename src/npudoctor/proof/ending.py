@@ -13,7 +13,7 @@ from typing import Optional
 
 from npudoctor.core.marks import ProcessMark
 from npudoctor.core.messages import _
-from npudoctor.facts.leftovers.sessions import of_the_kernel, session_of
+from npudoctor.facts.leftovers.sessions import is_kernel_thread, session_of
 from npudoctor.host import Host
 from npudoctor.proof.slurm import why_not_over
 from npudoctor.proof.stale import StaleJudge, jobs_of
@@ -21,8 +21,8 @@ from npudoctor.proof.stale import StaleJudge, jobs_of
 LOGINS = ("sshd", "login", "in.telnetd")  # beginnings of the names of those that look after a login
 
 
-class Endings:
-    """What may be ended, at one moment."""
+class EndingJudge:
+    """Says which processes may be ended, at one moment."""
 
     def __init__(self, host: Host, judge: Optional[StaleJudge] = None) -> None:
         self._host = host
@@ -35,18 +35,19 @@ class Endings:
                 self._children.setdefault(process.parent, []).append(pid)
 
     def mark(self, pid: int) -> Optional[ProcessMark]:
-        """Which process that is; None when it cannot be seen."""
+        """The mark of a process, by which it is recognised later; None when it cannot be seen."""
         process, cgroups = self._host.processes.by_pid().get(pid), self._host.processes.cgroups(pid)
         return None if process is None or cgroups is None else ProcessMark(pid, process.started, cgroups)
 
     def why_not(self, pid: int) -> str:
-        """Why it may not be ended, whatever becomes of its children; empty when it may."""
-        if pid <= 1 or pid in self._ours or of_the_kernel(self._host, pid):
+        """Why a process may not be ended, whatever becomes of its children; "" when it may."""
+        if pid <= 1 or pid in self._ours or is_kernel_thread(self._host, pid):
             return _("process {pid} belongs to npudoctor itself or to the system", pid=pid)
         staleness = self._judge.staleness(pid)
         if not staleness.proven:
             return staleness.why
         for job in jobs_of(self._host, pid):
+            # Slurm is asked once for each job: a question may take seconds.
             if job not in self._jobs:
                 self._jobs[job] = why_not_over(self._host, job)
             if self._jobs[job]:
@@ -58,31 +59,36 @@ class Endings:
                 pid=pid,
                 session=session,
             )
+        # A set-user-id program has a real and another effective uid: it is not its user's alone.
         if self._host.processes.owner(pid) is None:
             return _("process {pid} runs with the rights of several users", pid=pid)
         return ""
 
-    def unproven_child(self, pid: int, among: Collection[int]) -> Optional[int]:
-        """A living child, at any depth, that is not among those that end with it."""
-        seen, left = {pid}, [pid]
-        while left:
-            for child in self._children.get(left.pop(), ()):
-                if child in seen:
+    def unproven_child(self, pid: int, ending_pids: Collection[int]) -> Optional[int]:
+        """A living descendant that is not among those that end with it; None without such."""
+        visited, todo = {pid}, [pid]
+        while todo:
+            for child in self._children.get(todo.pop(), ()):
+                if child in visited:
                     continue
-                if child not in among:
+                if child not in ending_pids:
                     return child
-                seen.add(child)
-                left.append(child)
+                visited.add(child)
+                todo.append(child)
         return None
 
     def children_first(self, pids: Iterable[int]) -> list[int]:
-        """In the order in which they may be signalled: each after its children."""
+        """The pids in the order in which they may be signalled: each after its children."""
+        # The more ancestors, the deeper: the deepest first.
         depth = {pid: sum(1 for _each in self._host.processes.ancestors(pid)) for pid in pids}
         return sorted(depth, key=lambda pid: (-depth[pid], pid))
 
     def _login(self, pid: int) -> Optional[str]:
-        """The login that it is a part of: one that pam_slurm_adopt put in the group of a job, say."""
+        """The login that a process is part of, such as one that pam_slurm_adopt put in the group of a job;
+        None without one.
+        """
         for path in self._host.processes.cgroups(pid) or ():
+            # pam_systemd puts every login there.
             if path.startswith("/user.slice/"):
                 return path.rstrip("/").rpartition("/")[2]
         everybody = self._host.processes.by_pid()

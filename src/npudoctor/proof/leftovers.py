@@ -10,17 +10,23 @@ from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.cache_server import SocketFile, SpillFolder
 from npudoctor.host.users.identity import user_name
 from npudoctor.proof.creator import Life, creator_life
-from npudoctor.proof.segment import SegmentKind, SegmentState, candidate, created_together, judge_segment
-from npudoctor.proof.snapshot import YOUNG, Snapshot
-from npudoctor.proof.socket import SocketState, State, judge_socket, was_displaced
-from npudoctor.proof.spill import ProvenSpill, SpillState, find_crowds, judge_spills, unlogged_folders
+from npudoctor.proof.segment import (
+    SegmentKind,
+    SegmentState,
+    is_candidate,
+    judge_segment,
+    were_created_together,
+)
+from npudoctor.proof.snapshot import YOUNG, ServerSnapshot
+from npudoctor.proof.socket import SocketLife, SocketState, judge_socket, was_displaced
+from npudoctor.proof.spill import ProvenSpill, SpillState, find_crowds, find_unlogged_folders, judge_spills
 
 UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 
 
 @dataclass(frozen=True)
 class StaleSocket:
-    """A socket file proven dead, and the segments whose proof it is: they go first."""
+    """A socket file proven dead, and the segments (shmid) whose proof it is: they are removed first."""
 
     file: SocketFile
     after: tuple[int, ...]
@@ -28,8 +34,9 @@ class StaleSocket:
 
 @dataclass(frozen=True)
 class PassedOver:
-    """What of one owner is too much to be judged one by one: socket files, folders of login names, and
-    folders that logs name."""
+    """What of one owner (uid) is too much to be judged one by one: socket files, folders of login names, and
+    folders that logs name.
+    """
 
     uid: int
     sockets: int
@@ -43,7 +50,7 @@ class PassedOver:
 
 @dataclass(frozen=True)
 class Leftovers:
-    """Everything worth a word, sorted."""
+    """Everything worth reporting, sorted."""
 
     orphans: tuple[SegmentState, ...]
     attached: tuple[SegmentState, ...]
@@ -57,7 +64,7 @@ class Leftovers:
     passed: tuple[PassedOver, ...] = ()
 
 
-def judge_leftovers(snapshot: Snapshot) -> Leftovers:
+def judge_leftovers(snapshot: ServerSnapshot) -> Leftovers:
     """Judge sockets, then segments by them, then spilled data by both."""
     states = [judge_socket(snapshot, socket_file) for socket_file in snapshot.sockets]
     of_key: dict[int, list[SocketState]] = {}
@@ -66,42 +73,59 @@ def judge_leftovers(snapshot: Snapshot) -> Leftovers:
     segments = [
         judge_segment(snapshot, segment, of_key.get(segment.key, []))
         for segment in snapshot.segments
-        if candidate(segment)
+        if is_candidate(segment)
     ]
     spills = judge_spills(snapshot, segments, states)
-    pending = [judged for judged in segments if judged.kind in (SegmentKind.ATTACHED, SegmentKind.UNPROVEN)]
+    # Segments that are not removed: what proves them must stay.
+    pending = [
+        segment_state
+        for segment_state in segments
+        if segment_state.kind in (SegmentKind.ATTACHED, SegmentKind.UNPROVEN)
+    ]
     keys = {segment.key for segment in snapshot.segments}
-    dead = [state.file for state in states if state.state is State.DEAD and not _proves(state.file, pending)]
+    dead = [
+        state.file
+        for state in states
+        if state.state is SocketLife.DEAD and not _is_proof_of_pending(state.file, pending)
+    ]
     in_use = [
         state
         for socket_file in dead
         if socket_file.key in keys
-        for state in _in_use(snapshot, socket_file, segments)
+        for state in _find_living_makers(snapshot, socket_file, segments)
     ]
     used = {id(state.file) for state in in_use}
-    parked = [state for state in states if state.file.parked and state.state is State.ALIVE]
-    of_kind = {kind: tuple(judged for judged in segments if judged.kind is kind) for kind in SegmentKind}
+    # A parked socket at which a server answers: its name is to be given back.
+    parked = [state for state in states if state.file.parked and state.state is SocketLife.ALIVE]
+    of_kind = {
+        kind: tuple(segment_state for segment_state in segments if segment_state.kind is kind)
+        for kind in SegmentKind
+    }
     sockets, folders, logs = snapshot.passed_sockets, snapshot.passed_folders, find_crowds(snapshot)
     return Leftovers(
         orphans=of_kind[SegmentKind.ORPHAN],
         attached=of_kind[SegmentKind.ATTACHED],
         unproven_segments=of_kind[SegmentKind.UNPROVEN],
         sockets=tuple(
-            StaleSocket(socket_file, _after(socket_file, segments) if socket_file.key in keys else ())
+            StaleSocket(
+                socket_file, _segments_before(socket_file, segments) if socket_file.key in keys else ()
+            )
             for socket_file in dead
             if id(socket_file) not in used
         ),
         displaced=tuple(state.file for state in parked if was_displaced(snapshot, state.file)),
         unproven_sockets=(
-            *(state for state in states if _worth_showing(snapshot, state)),
+            *(state for state in states if _is_worth_showing(snapshot, state)),
             *in_use,
             *(state for state in parked if not was_displaced(snapshot, state.file)),
         ),
         spills=tuple(
             ProvenSpill(state.folder, state.log) for state in spills if state.folder and not state.why
         ),
-        unproven_spills=tuple(state for state in spills if state.why and not _is_of_pending(state, pending)),
-        unlogged=tuple(unlogged_folders(snapshot)),
+        unproven_spills=tuple(
+            state for state in spills if state.why and not _is_reported_with_segment(state, pending)
+        ),
+        unlogged=tuple(find_unlogged_folders(snapshot)),
         passed=tuple(
             PassedOver(uid, sockets.get(uid, 0), folders.get(uid, 0), logs.get(uid, 0))
             for uid in sorted({*sockets, *folders, *logs})
@@ -109,59 +133,64 @@ def judge_leftovers(snapshot: Snapshot) -> Leftovers:
     )
 
 
-def _after(socket_file: SocketFile, segments: Sequence[SegmentState]) -> tuple[int, ...]:
-    """The segments whose proof the file is: they go first. Apart, as the rules below, to be read alone."""
+def _segments_before(socket_file: SocketFile, segments: Sequence[SegmentState]) -> tuple[int, ...]:
+    """The segments whose proof the file is: they are removed first."""
     return tuple(
-        judged.segment.shmid
-        for judged in segments
-        if judged.kind is SegmentKind.ORPHAN and judged.segment.key == socket_file.key
+        segment_state.segment.shmid
+        for segment_state in segments
+        if segment_state.kind is SegmentKind.ORPHAN and segment_state.segment.key == socket_file.key
     )
 
 
-def _proves(socket_file: SocketFile, pending: Sequence[SegmentState]) -> bool:
-    """Whether the file is the proof of a segment that cannot go yet: then it stays too."""
+def _is_proof_of_pending(socket_file: SocketFile, pending: Sequence[SegmentState]) -> bool:
+    """Return whether the file is the proof of a segment that cannot be removed yet: then it stays too."""
     return any(
-        judged.segment.key == socket_file.key and created_together(socket_file, judged.segment)
-        for judged in pending
+        segment_state.segment.key == socket_file.key
+        and were_created_together(socket_file, segment_state.segment)
+        for segment_state in pending
     )
 
 
-def _in_use(
-    snapshot: Snapshot, socket_file: SocketFile, segments: Sequence[SegmentState]
+def _find_living_makers(
+    snapshot: ServerSnapshot, socket_file: SocketFile, segments: Sequence[SegmentState]
 ) -> Iterator[SocketState]:
-    """What says that the maker of a dead-looking socket lives: a segment made with it that is in use."""
-    orphans = {judged.segment.shmid for judged in segments if judged.kind is SegmentKind.ORPHAN}
+    """Yield why the maker of a dead-looking socket lives: a segment that was made with it is in use."""
+    orphans = {
+        segment_state.segment.shmid for segment_state in segments if segment_state.kind is SegmentKind.ORPHAN
+    }
     for segment in snapshot.segments:
         if (
             segment.key == socket_file.key
-            and created_together(socket_file, segment)
+            and were_created_together(socket_file, segment)
             and segment.shmid not in orphans
         ):
             made_by = creator_life(snapshot.host, segment.cpid, segment.ctime)
             if segment.nattch or made_by.life is not Life.DEAD:
                 why = _("segment {id}, which was created with it, is in use", id=segment.shmid)
-                yield SocketState(socket_file, State.UNKNOWN, why)
+                yield SocketState(socket_file, SocketLife.UNKNOWN, why)
 
 
-def _worth_showing(snapshot: Snapshot, state: SocketState) -> bool:
-    """An unclear socket is shown to its owner; not one so young that its server may be starting."""
+def _is_worth_showing(snapshot: ServerSnapshot, state: SocketState) -> bool:
+    """Return whether an unclear socket is shown: to its owner, unless it is so young that its server may be
+    starting.
+    """
     entry = state.file.entry
     ours = entry.uid == snapshot.host.identity.euid or snapshot.host.identity.is_root
-    return state.state is State.UNKNOWN and ours and snapshot.now - entry.mtime_ns / 1e9 > YOUNG
+    return state.state is SocketLife.UNKNOWN and ours and snapshot.now - entry.mtime_ns / 1e9 > YOUNG
 
 
-def _is_of_pending(state: SpillState, pending: Sequence[SegmentState]) -> bool:
-    """Whether its server's segment, which cannot go yet, is told already."""
+def _is_reported_with_segment(state: SpillState, pending: Sequence[SegmentState]) -> bool:
+    """Return whether its server's segment, which cannot be removed yet, is reported already."""
     return any(
-        judged.segment.cpid == state.log.pid
-        and judged.segment.key in {line.key for line in state.log.created}
-        for judged in pending
+        segment_state.segment.cpid == state.log.pid
+        and segment_state.segment.key in {line.key for line in state.log.created}
+        for segment_state in pending
     )
 
 
-def segment_evidence(judged: SegmentState) -> tuple[str, ...]:
-    """A segment in the words of ipcs, and what proves or is missing."""
-    segment = judged.segment
+def segment_evidence(segment_state: SegmentState) -> tuple[str, ...]:
+    """The lines about a segment: as ipcs prints it, and what proves or is missing."""
+    segment = segment_state.segment
     lines = [
         _(
             "shmid {shmid} key 0x{key:08x} owner {owner} mode {mode:o} bytes {size} nattch {nattch} cpid "
@@ -180,22 +209,22 @@ def segment_evidence(judged: SegmentState) -> tuple[str, ...]:
             detached=format_time(segment.dtime),
         ),
     ]
-    if judged.proof == "A" and judged.socket:
-        lines.append(_("proof A: its key matches the key of socket {path}", path=judged.socket.path))
-    if judged.proof == "B" and judged.log:
-        lines.append(_("proof B: its creator logged the key in {path}", path=judged.log.path))
-    if judged.why:
-        lines.append(judged.why)
+    if segment_state.proof == "A" and segment_state.socket:
+        lines.append(_("proof A: its key matches the key of socket {path}", path=segment_state.socket.path))
+    if segment_state.proof == "B" and segment_state.log:
+        lines.append(_("proof B: its creator logged the key in {path}", path=segment_state.log.path))
+    if segment_state.why:
+        lines.append(segment_state.why)
     return tuple(lines)
 
 
 def format_size(size: int) -> str:
-    """A size as a person says it."""
+    """A size in bytes as a person writes it."""
     unit, name = next(((unit, name) for unit, name in UNITS if size >= unit), UNITS[-1])
     value = size / unit
     return f"{value:.0f} {name}" if value >= 100 else f"{value:.3g} {name}"
 
 
 def format_time(seconds: int) -> str:
-    """A time of the kernel's tables, in local time."""
+    """A time of the kernel's tables (epoch seconds) in local time; "-" for 0."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds)) if seconds else "-"

@@ -13,8 +13,8 @@ from npudoctor.facts.leftovers.shm_files import SharedFile
 from npudoctor.host import Host
 from npudoctor.host.process.processes import Process
 from npudoctor.proof.creator import Life, creator_life
-from npudoctor.proof.stale import blind
-from npudoctor.proof.users import find_hidden, users
+from npudoctor.proof.stale import why_blind
+from npudoctor.proof.users import find_hidden, users_of_process
 
 YOUNG = 600.0  # seconds below which its name may still be on its way to the process that will open it
 
@@ -23,14 +23,14 @@ YOUNG = 600.0  # seconds below which its name may still be on its way to the pro
 class SharedFileState:
     """One file. `users`: who maps it or has it open. `lives`: its maker does. `unseen`: not all who could
     use it can be looked into. `why`: what is missing in the proof that it was left behind, "" when nothing.
-    `told`: what is known of its maker. `young`: nothing is said of it yet."""
+    `creator_state`: what is known of its maker. `young`: nothing is said of it yet."""
 
     file: SharedFile
     users: tuple[int, ...] = ()
     lives: bool = False
     unseen: bool = False
     why: str = ""
-    told: str = ""
+    creator_state: str = ""
     young: bool = False
 
     @property
@@ -43,17 +43,17 @@ class SharedFileState:
 
 
 def judge_shared_files(host: Host, files: Sequence[SharedFile]) -> list[SharedFileState]:
-    """Judge all files of one look: the processes are looked into once, and only when there is one."""
+    """Judge all files at once: the processes are read only once, and only when there is a file."""
     if not files:
         return []
-    usage = Usage(host, {file.entry.dev for file in files})
-    why_blind = blind(host)
-    concealed = why_blind if next(find_hidden(host), None) is not None else ""
-    return [_judge_file(host, file, usage, why_blind, concealed) for file in files]
+    usage = FileUsage(host, {file.entry.dev for file in files})
+    blind_reason = why_blind(host)
+    concealed = blind_reason if next(find_hidden(host), None) is not None else ""
+    return [_judge_file(host, file, usage, blind_reason, concealed) for file in files]
 
 
 def _judge_file(
-    host: Host, file: SharedFile, usage: Usage, why_blind: str, concealed: str
+    host: Host, file: SharedFile, usage: FileUsage, why_blind: str, concealed: str
 ) -> SharedFileState:
     pids = usage.of(file)
     if pids:
@@ -78,7 +78,7 @@ def _judge_file(
     return SharedFileState(file, (), lives, bool(unseen), why, made.why if made else "", young)
 
 
-class Usage:
+class FileUsage:
     """Who maps files of some devices, and who has which open: one pass over all processes."""
 
     def __init__(self, host: Host, devices: Iterable[int]) -> None:
@@ -100,23 +100,26 @@ class Usage:
                 self._opaque[pid] = process
             for _number, target in targets or ():
                 if target.startswith("/"):
+                    # The kernel appends it to the target of a file that was unlinked.
                     name = target.removesuffix(" (deleted)").rpartition("/")[2]
                     self._opened.setdefault(name, set()).add(pid)
             for key in _mappings(maps or b"", marks):
                 self._mapped.setdefault(key, set()).add(pid)
 
     def of(self, file: SharedFile) -> tuple[int, ...]:
-        """Who maps it, or has something of its name open: a mount of another place shows another path."""
+        """The pids of who maps it, or has a file of its name open: a mount elsewhere shows another path."""
+        # Device and inode of the mapping: the name in the maps may be gone or another mount's.
         mapped = self._mapped.get((file.entry.dev, file.entry.ino), set())
         return tuple(sorted(mapped | self._opened.get(file.name, set())))
 
     def why_unseen(self, file: SharedFile) -> str:
-        """Why it is not certain that nobody uses it; empty when it is."""
-        key = ("unseen", *_who(file))
+        """Why it is not certain that nobody uses it; "" when it is."""
+        # The answer depends only on the owner and on whether others may open it: files share it.
+        key = ("unseen", *_possible_users(file))
         if key not in self._said:
             why = ""
             for pid, process in self._opaque.items():
-                if self._may_use(process, file):
+                if self._may_open(process, file):
                     why = _(
                         "cannot read the memory maps of process {pid} ({program})",
                         pid=pid,
@@ -127,19 +130,21 @@ class Usage:
         return self._said[key]
 
     def elsewhere(self, file: SharedFile) -> str:
-        """Who of another pid namespace shares the place: a pid in a name may be one of theirs."""
-        key = ("elsewhere", file.entry.dev, *_who(file))
+        """Which process in another pid namespace shares the place: a pid in a name may be one of theirs. ""
+        without such.
+        """
+        key = ("elsewhere", file.entry.dev, *_possible_users(file))
         if key not in self._said:
-            self._said[key] = self._elsewhere(file)
+            self._said[key] = self._find_elsewhere(file)
         return self._said[key]
 
-    def _elsewhere(self, file: SharedFile) -> str:
+    def _find_elsewhere(self, file: SharedFile) -> str:
         ours = self._host.system.namespace("pid")
         for pid, process in self._host.processes.by_pid().items():
-            if process.has_exited or KERNEL in (pid, process.parent) or not self._may_use(process, file):
+            if process.has_exited or KERNEL in (pid, process.parent) or not self._may_open(process, file):
                 continue
             space = self._host.system.namespace("pid", str(pid))
-            if space != ours and self._host.processes.still_runs(pid) and self._shares(pid, file):
+            if space != ours and self._host.processes.still_runs(pid) and self._shares_device(pid, file):
                 return _(
                     "process {pid} ({program}) in another pid namespace shares /dev/shm",
                     pid=pid,
@@ -147,33 +152,36 @@ class Usage:
                 )
         return ""
 
-    def _may_use(self, process: Process, file: SharedFile) -> bool:
-        """Whether the mode lets a process open it; root's are left out, as they may open everything."""
-        uid, shared = _who(file)
+    def _may_open(self, process: Process, file: SharedFile) -> bool:
+        """Return whether the mode lets a process open it; root's processes are left out, as they may open
+        everything.
+        """
+        uid, shared = _possible_users(file)
         if not shared and process.pid not in self._users:
-            self._users[process.pid] = users(self._host, process)
+            self._users[process.pid] = users_of_process(self._host, process)
         return shared or uid in self._users[process.pid]
 
-    def _shares(self, pid: int, file: SharedFile) -> bool:
-        """Whether its mounts have the file's device, or cannot be read."""
+    def _shares_device(self, pid: int, file: SharedFile) -> bool:
+        """Return whether its mounts include the file's device, or cannot be read."""
         if pid not in self._spaces:
             try:
                 table = self._host.disk.read(f"/proc/{pid}/mountinfo", 4 << 20)
                 self._spaces[pid] = table.decode("utf-8", "replace")
+            # It ended, or is another user's.
             except OSError:
                 self._spaces[pid] = None
-        known = self._spaces[pid]
+        mount_table = self._spaces[pid]
         device = f" {os.major(file.entry.dev)}:{os.minor(file.entry.dev)} "
-        return known is None or device in known
+        return mount_table is None or device in mount_table
 
 
-def _who(file: SharedFile) -> tuple[int, bool]:
-    """Who may use it: its owner, and whether others too."""
+def _possible_users(file: SharedFile) -> tuple[int, bool]:
+    """(uid of its owner, whether others may use it too)."""
     return file.entry.uid, bool(file.entry.mode & 0o077)
 
 
 def _mappings(maps: bytes, marks: dict[int, bytes]) -> Iterator[tuple[int, int]]:
-    """Device and inode of each mapping of a file on one of the devices."""
+    """Yield (device, inode) of each mapping of a file on one of the devices."""
     for device, mark in marks.items():
         if mark in maps:
             for line in maps.split(b"\n"):

@@ -17,11 +17,12 @@ from npudoctor.host import CannotTell, Host
 # Of one machine at a time; what is not known may be of many.
 OWN = frozenset("bcachefs btrfs ext2 ext3 ext4 f2fs overlay ramfs tmpfs xfs zfs".split())
 EXPORTS = "/var/lib/nfs/etab"  # what the kernel's server gives to whom, as exportfs keeps it
+# exportfs escapes blanks as mount(8) does.
 _OCTAL = pattern(r"\\([0-7]{3})")
 
 
 def why_shared(host: Host, path: str) -> str:
-    """Why a place (an absolute path free of links) may be used from other machines; empty when it is not."""
+    """Why a place (an absolute path free of links) may be used from other machines; "" when it is not."""
     mounts = parse_mountinfo(host.running_files.text(MOUNTINFO) or "")
     mount = mount_of(mounts, path)
     if mount is None or mount.kind not in OWN:
@@ -29,14 +30,16 @@ def why_shared(host: Host, path: str) -> str:
             "{path} is on {kind}, which other machines may use", path=path, kind=mount.kind if mount else "?"
         )
     try:
-        exported = next((point for point in _exports(host) if _within(host, path, point, mounts)), None)
+        exported = next(
+            (point for point in _find_exports(host) if _is_exported_with(host, path, point, mounts)), None
+        )
     except CannotTell as error:
         return error.reason
     return "" if exported is None else _("{path} is exported to other machines over NFS", path=exported)
 
 
-def _exports(host: Host) -> Iterator[str]:
-    """What this machine gives to others by NFS; CannotTell where that is not known."""
+def _find_exports(host: Host) -> Iterator[str]:
+    """Yield what this machine exports by NFS; CannotTell where that is unknown."""
     servers = {
         process.name
         for process in host.processes.by_pid().values()
@@ -44,6 +47,7 @@ def _exports(host: Host) -> Iterator[str]:
     }
     if not servers:
         return
+    # Ganesha has a configuration of its own, which includes other files.
     text = host.running_files.text(EXPORTS) if servers == {"nfsd"} else None
     if text is None:
         raise CannotTell(_("could not determine what this machine exports over NFS"))
@@ -52,8 +56,8 @@ def _exports(host: Host) -> Iterator[str]:
             yield _OCTAL.sub(lambda match: chr(int(match[1], 8)), line.split()[0].strip('"'))
 
 
-def _within(host: Host, path: str, point: str, mounts: Mapping[str, Mount]) -> bool:
-    """Whether a place is given with what lies at `point`, by its path or by another mount of it."""
+def _is_exported_with(host: Host, path: str, point: str, mounts: Mapping[str, Mount]) -> bool:
+    """Return whether a place is exported with what lies at `point`, by its path or by another mount of it."""
     if f"{path}/".startswith(f"{point.rstrip('/')}/"):
         return True
     if point not in mounts or point == "/":

@@ -12,51 +12,58 @@ from npudoctor.host.process.commands import FOLDERS, CommandResult, run_in_paral
 MANY = 16  # jobs of which Slurm is asked
 PATIENCE = 0.4  # of the time of a check
 ENDING = "COMPLETING"  # neither over nor alive: Slurm itself ends what is left
+# Runs on every compute node.
 DAEMON = "slurmd"
+# scontrol forgets a job some minutes after its end (MinJobAge).
 UNKNOWN_JOB = "Invalid job id specified"
+# JobState values after which no process of a job may run (squeue(1)).
 OVER = frozenset(
     "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED TIMEOUT".split()
 )
 
 
 def has_slurm(host: Host) -> bool:
-    """Whether Slurm can be asked here."""
+    """Return whether Slurm can be asked here."""
     return host.commands.find("scontrol") is not None
 
 
 def jobs_over(host: Host, jobs: list[str]) -> dict[str, str]:
-    """Those of these jobs that are proven over, each with the sentence that says so."""
+    """Those of these jobs that are proven over, each with the sentence that says so. At most MANY are asked
+    about.
+    """
     timeout = PATIENCE * host.options.timeout
-    asked = jobs[:MANY]
+    queried_jobs = jobs[:MANY]
     questions = [
-        partial(host.commands.run, ("scontrol", "show", "job", job), timeout=timeout) for job in asked
+        partial(host.commands.run, ("scontrol", "show", "job", job), timeout=timeout) for job in queried_jobs
     ]
-    answers = run_in_parallel(questions) if asked else []
-    reasons = {job: why_over(job, answer) for job, answer in zip(asked, answers) if answer is not None}
+    # A controller that is down makes each question wait for its timeout.
+    answers = run_in_parallel(questions) if queried_jobs else []
+    reasons = {job: why_over(job, answer) for job, answer in zip(queried_jobs, answers) if answer is not None}
     return {job: why for job, why in reasons.items() if why}
 
 
 def why_lives(host: Host, job: str) -> str:
-    """What Slurm says of a job that is not over; empty when it says nothing of the kind.
+    """What Slurm says about a job that is not over; "" when it does not say that.
 
-    A job without a slurmstepd on this node may still live: between two steps nothing of Slurm looks
-    after it here (unless PrologFlags=Contain), and the kernel may have killed the slurmstepd for its memory.
+    A job without a slurmstepd on this node may still live: between two steps nothing of Slurm manages it here
+    (unless PrologFlags=Contain), and the kernel may have killed the slurmstepd for its memory.
     """
-    answer = _ask_slurm(host, job)
-    states = _states(answer) if answer is not None and answer.ok else set()
+    answer = _query_job(host, job)
+    states = _parse_states(answer) if answer is not None and answer.ok else set()
     if not states - OVER - {ENDING}:
         return ""
     return _("Slurm reports job {job} as {state}", job=job, state=", ".join(sorted(states)))
 
 
 def why_not_over(host: Host, job: str) -> str:
-    """Why it is not proven that a job without a slurmstepd is over; empty when it is.
+    """Why it is not proven that a job without a slurmstepd is over; "" when it is.
 
-    Where nothing of Slurm lives or is installed, there is nobody who could start another step of it.
+    Where nothing of Slurm runs or is installed, nobody could start another step of it.
     """
-    answer = _ask_slurm(host, job)
+    answer = _query_job(host, job)
     if answer is not None:
         return "" if why_over(job, answer) else _("Slurm does not report that job {job} has ended", job=job)
+    # Slurm is here, and we cannot ask it.
     if any(process.name == DAEMON and not process.has_exited for process in host.processes.by_pid().values()):
         return _(
             "could not determine whether Slurm job {job} has ended: no scontrol in {folders}",
@@ -66,26 +73,28 @@ def why_not_over(host: Host, job: str) -> str:
     return ""
 
 
-def _ask_slurm(host: Host, job: str) -> Optional[CommandResult]:
-    """What Slurm says of one job; None where it cannot be asked."""
+def _query_job(host: Host, job: str) -> Optional[CommandResult]:
+    """What Slurm says about one job; None where it cannot be asked."""
     if not has_slurm(host):
         return None
     return host.commands.run(("scontrol", "show", "job", job), timeout=PATIENCE * host.options.timeout)
 
 
-def _states(answer: CommandResult) -> set[str]:
+def _parse_states(answer: CommandResult) -> set[str]:
     words = answer.stdout.split()
     return {word.partition("=")[2] for word in words if word.startswith("JobState=")}
 
 
 def why_over(job: str, answer: CommandResult) -> str:
-    """What proves that it is over; empty when nothing does. A controller that is away proves nothing."""
+    """What proves that a job is over; "" when nothing does. A controller that does not answer proves
+    nothing.
+    """
     if answer.ended != "exited":
         return ""
     if answer.status != 0:
         unknown = UNKNOWN_JOB in f"{answer.stderr}{answer.stdout}"
         return _("Slurm no longer knows job {job}", job=job) if unknown else ""
-    states = _states(answer)
+    states = _parse_states(answer)
     if not states or not states <= OVER:
         return ""
     return _("Slurm reports job {job} as {state}", job=job, state=", ".join(sorted(states)))

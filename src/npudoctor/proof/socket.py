@@ -12,11 +12,11 @@ from npudoctor.core.trust.rule import why_not_entry
 from npudoctor.facts.leftovers.cache_server import SocketFile
 from npudoctor.host.fs.walk import Parent
 from npudoctor.host.network.sockets import Listener
-from npudoctor.proof.snapshot import YOUNG, LivingServers, Snapshot
+from npudoctor.proof.snapshot import YOUNG, LivingServers, ServerSnapshot
 
 
-class State(enum.Enum):
-    """What a socket file is: a living server's, proven dead, or neither can be said."""
+class SocketLife(enum.Enum):
+    """Whether a socket file belongs to a living server, is proven dead, or neither is certain."""
 
     ALIVE = "alive"
     DEAD = "dead"
@@ -26,44 +26,53 @@ class State(enum.Enum):
 
 @dataclass(frozen=True)
 class SocketState:
-    """A socket file and its state; `why` says what stood against calling it dead. `ready_in`: the seconds
-    after which it can be judged, where it was only too young for that."""
+    """A socket file and its state; `why`: what prevented calling it dead.
+
+    `ready_in`: the seconds after which it can be judged, where it was only too young.
+    """
 
     file: SocketFile
-    state: State
+    state: SocketLife
     why: str = ""
     ready_in: float = 0.0
 
 
-def judge_socket(snapshot: Snapshot, socket_file: SocketFile) -> SocketState:
-    """Every rule must hold for DEAD; the first that does not is named."""
+def judge_socket(snapshot: ServerSnapshot, socket_file: SocketFile) -> SocketState:
+    """Judge a socket file. Every rule must hold for DEAD; the first that does not is named."""
     if not socket_file.entry.is_socket:
-        return SocketState(socket_file, State.NO_SOCKET, _("it is not a socket"))
+        return SocketState(socket_file, SocketLife.NO_SOCKET, _("it is not a socket"))
     answers = snapshot.answers.get(socket_file.path, ())
     if Listener.ALIVE in answers:
-        return SocketState(socket_file, State.ALIVE, _("a server answers"))
-    why = _doubt(snapshot, socket_file, answers)
+        return SocketState(socket_file, SocketLife.ALIVE, _("a server answers"))
+    why = _first_doubt(snapshot, socket_file, answers)
     if why is None:
-        return SocketState(socket_file, State.DEAD)
-    left = YOUNG - _age(snapshot, socket_file)
+        return SocketState(socket_file, SocketLife.DEAD)
+    seconds_left = YOUNG - _age_seconds(snapshot, socket_file)
     # One of the future was made by another clock: nobody knows when that is over.
-    return SocketState(socket_file, State.UNKNOWN, why, left if 0 <= left <= YOUNG else 0.0)
+    return SocketState(
+        socket_file, SocketLife.UNKNOWN, why, seconds_left if 0 <= seconds_left <= YOUNG else 0.0
+    )
 
 
-def _age(snapshot: Snapshot, socket_file: SocketFile) -> float:
+def _age_seconds(snapshot: ServerSnapshot, socket_file: SocketFile) -> float:
     return snapshot.now - socket_file.entry.mtime_ns / 1e9
 
 
-def _doubt(snapshot: Snapshot, socket_file: SocketFile, answers: Sequence[Listener]) -> Optional[str]:
-    """The first rule that is not met, in words; None when all are."""
-    if _age(snapshot, socket_file) <= YOUNG:
+def _first_doubt(
+    snapshot: ServerSnapshot, socket_file: SocketFile, answers: Sequence[Listener]
+) -> Optional[str]:
+    """The first rule that does not hold, in words; None when all do."""
+    if _age_seconds(snapshot, socket_file) <= YOUNG:
         return _("it is younger than {seconds:g} s: a server may be starting", seconds=YOUNG)
+    # A server that is starting is bound before it listens, and refuses, too: hence twice.
     if list(answers) != [Listener.REFUSED, Listener.REFUSED]:
         return _("connect() did not confirm twice that nobody is listening")
+    # In another network namespace a living server has no line there: that alone proves nothing.
     if snapshot.listed & {socket_file.path, socket_file.original}:
         return _("/proc/net/unix lists it")
     if not snapshot.host.processes.is_own_namespace():
         return _("/proc shows a pid namespace other than npudoctor's")
+    # Anybody may give a file such a name.
     if socket_file.parked and not is_recorded(snapshot, socket_file):
         return _(
             "its name looks like that of an interrupted removal, but no journal of npudoctor records one"
@@ -74,8 +83,9 @@ def _doubt(snapshot: Snapshot, socket_file: SocketFile, answers: Sequence[Listen
 
 
 def serving_process(living: LivingServers, port: int) -> Optional[str]:
-    """Which process may serve this port; None when surely none does. One that hides its port may."""
+    """Which process may serve this port; None when certainly none does. A process that hides its port may."""
     for server in living.servers:
+        # None: its arguments do not say the port.
         if server.port in (port, None):
             return _("process {pid} serves this port", pid=server.pid)
     if living.opaque:
@@ -84,8 +94,8 @@ def serving_process(living: LivingServers, port: int) -> Optional[str]:
     return None
 
 
-def is_recorded(snapshot: Snapshot, socket_file: SocketFile) -> bool:
-    """Whether our journal says that a removal of ours took this very file away from its name."""
+def is_recorded(snapshot: ServerSnapshot, socket_file: SocketFile) -> bool:
+    """Return whether our journal says that a removal of ours renamed this very file."""
     entry = socket_file.entry
     return any(
         record.step.get("path") in (socket_file.original, socket_file.path)
@@ -95,9 +105,10 @@ def is_recorded(snapshot: Snapshot, socket_file: SocketFile) -> bool:
     )
 
 
-def was_displaced(snapshot: Snapshot, socket_file: SocketFile) -> bool:
-    """Whether a removal of ours, which was killed, took it from its name as far as our journal can tell: also
-    another file than the one it was after, when a server had just started there."""
+def was_displaced(snapshot: ServerSnapshot, socket_file: SocketFile) -> bool:
+    """Return whether a removal of ours, which was killed, renamed a file of this name by our journal: perhaps
+    another file than the one it was to remove, when a server had just started there.
+    """
     return any(
         record.step.get("path") == socket_file.original
         for record in snapshot.host.records.steps_of_kind("RemoveSocket")
@@ -105,10 +116,10 @@ def was_displaced(snapshot: Snapshot, socket_file: SocketFile) -> bool:
 
 
 def why_untrusted(parents: Sequence[Parent], owner: int, euid: int) -> Optional[str]:
-    """Why the way to an entry of `owner` is not to be trusted; None when it is.
+    """Why the way to an entry of `owner` cannot be trusted; None when it can.
 
-    Every folder is the owner's or root's. Below one that others may write without a sticky bit,
-    only what is our own is touched: anybody could have put the rest there.
+    Every folder must be the owner's or root's. Below one that others may write to without a sticky bit, only
+    what is our own is touched: anybody could have put the rest there.
     """
     for index, parent in enumerate(parents):
         below = parents[index + 1].uid if index + 1 < len(parents) else owner

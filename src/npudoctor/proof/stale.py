@@ -22,13 +22,14 @@ FIRST = {"pid": "pid:[4026531836]", "cgroup": "cgroup:[4026531835]"}
 # Version 1 has /slurm/uid_1000/job_7/step_0, version 2 /system.slice/slurmstepd.scope/job_7/step_0/user.
 # From the root on: nobody but root can make these.
 _JOB = pattern(r"/(?:slurm[^/]*/uid_\d+|system\.slice/[^/]*slurmstepd\.scope)/job_(\d+)(?:/|\Z)")
+# docker: docker-ID.scope or /docker/ID; containerd of Kubernetes; podman.
 _CONTAINER = pattern(r"/(docker[-/]|cri-containerd-|libpod-)([0-9a-f]{64})(?:\.scope)?(?=/|\Z)")
 _TITLE = pattern(r"slurmstepd: \[(?:StepId=)?(\d+)")
 
 
 @dataclass(frozen=True)
 class Staleness:
-    """Whether it is proven, and the sentence that says by what, or what is missing."""
+    """Whether it is proven, and the sentence that says why, or what is missing."""
 
     proven: bool
     why: str
@@ -46,13 +47,13 @@ def jobs_of(host: Host, pid: int) -> list[str]:
 
 
 def containers_of(host: Host, pid: int) -> list[tuple[str, str]]:
-    """The containers in whose control groups a process is: id, and how its control group is named."""
+    """The containers in whose control groups a process is: (id, prefix of the name of its control group)."""
     paths = host.processes.cgroups(pid) or ()
     return sorted({(match[2], match[1]) for path in paths for match in _CONTAINER.finditer(path)})
 
 
 class StaleJudge:
-    """Judges many processes of one moment: what they share is looked at once."""
+    """Judges many processes at one moment: what they share is read once."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -60,17 +61,18 @@ class StaleJudge:
         self._lives: dict[tuple[str, ...], str] = {}
 
     @property
-    def blind(self) -> str:
-        """Why not all processes of the machine can be seen from here; empty when they can."""
+    def why_blind(self) -> str:
+        """Why not all processes of the machine can be seen from here; "" when they can."""
         if self._missing is None:
-            self._missing = blind(self._host)
+            self._missing = why_blind(self._host)
         return self._missing
 
     def staleness(self, pid: int) -> Staleness:
         """Judge one process; whatever cannot be seen makes it not proven."""
         host = self._host
-        if self.blind:
-            return Staleness(False, self.blind)
+        if self.why_blind:
+            return Staleness(False, self.why_blind)
+        # A pid that was given anew between two looks is another process.
         before, now = host.processes.by_pid().get(pid), host.processes.read_now(pid)
         if before is None or now is None or now.has_exited or before.started != now.started:
             return Staleness(False, _("pid {pid} is gone or now belongs to another process", pid=pid))
@@ -79,8 +81,12 @@ class StaleJudge:
         jobs, containers = jobs_of(host, pid), containers_of(host, pid)
         if not jobs and not containers:
             return Staleness(False, _("pid {pid} is in neither a Slurm job nor a container", pid=pid))
-        lives = [*map(self.job_lives, jobs), *(self._container_lives(*container) for container in containers)]
-        lives += [self._slurm_says(job) for job in jobs if not any(lives)]
+        lives = [
+            *map(self.why_job_lives, jobs),
+            *(self._why_container_lives(*container) for container in containers),
+        ]
+        # Only where nothing local speaks for it: the question may take seconds.
+        lives += [self._why_slurm_lives(job) for job in jobs if not any(lives)]
         if any(lives):
             return Staleness(False, next(filter(None, lives)))
         over = [
@@ -99,30 +105,31 @@ class StaleJudge:
         ]
         return Staleness(True, _("; ").join(over))
 
-    def job_lives(self, job: str) -> str:
-        """What may still look after a Slurm job on this node; empty when nothing does."""
-        return self._once(("job", job), lambda: _job_lives(self._host, job))
+    def why_job_lives(self, job: str) -> str:
+        """What may still manage a Slurm job on this node; "" when nothing does."""
+        return self._remember(("job", job), lambda: _why_job_lives(self._host, job))
 
-    def _slurm_says(self, job: str) -> str:
+    def _why_slurm_lives(self, job: str) -> str:
         """Slurm is asked last, and its module is loaded only then."""
         from npudoctor.proof.slurm import why_lives
 
-        return self._once(("slurm", job), lambda: why_lives(self._host, job))
+        return self._remember(("slurm", job), lambda: why_lives(self._host, job))
 
-    def _container_lives(self, name: str, kind: str) -> str:
-        return self._once(("container", name, kind), lambda: _container_lives(self._host, name, kind))
+    def _why_container_lives(self, name: str, kind: str) -> str:
+        return self._remember(("container", name, kind), lambda: _why_container_lives(self._host, name, kind))
 
-    def _once(self, key: tuple[str, ...], look: Callable[[], str]) -> str:
+    def _remember(self, key: tuple[str, ...], look: Callable[[], str]) -> str:
         if key not in self._lives:
             self._lives[key] = look()
         return self._lives[key]
 
 
-def blind(host: Host) -> str:
-    """Why not all processes of the machine can be seen from here; empty when they can."""
+def why_blind(host: Host) -> str:
+    """Why not all processes of the machine can be seen from here; "" when they can."""
     if host.system.is_container() or any(host.system.namespace(kind) != FIRST[kind] for kind in FIRST):
         return _("the processes of the machine are not visible in a container")
     everybody = host.processes.by_pid()
+    # With hidepid=2 not even init is shown.
     if 1 not in everybody or host.processes.cgroups(1) is None:
         return _("the processes of other users are hidden")
     for name in host.running_files.names("/proc"):
@@ -131,17 +138,17 @@ def blind(host: Host) -> str:
     return ""
 
 
-def _job_lives(host: Host, job: str) -> str:
-    """What may still look after a Slurm job on this node; empty when nothing does."""
+def _why_job_lives(host: Host, job: str) -> str:
+    """What may still manage a Slurm job on this node; "" when nothing does."""
     for process in _list_living(host):
-        own_job = _steps_job(host, process)
+        own_job = _job_of_slurmstepd(host, process)
         if own_job in (job, ""):
             return _("slurmstepd {pid} may still manage Slurm job {job}", pid=process.pid, job=job)
     return ""
 
 
-def _steps_job(host: Host, process: Process) -> Optional[str]:
-    """The job that a slurmstepd looks after, "" when that cannot be told; None for other processes."""
+def _job_of_slurmstepd(host: Host, process: Process) -> Optional[str]:
+    """The job that a slurmstepd manages, "" when that cannot be determined; None for other processes."""
     arguments = host.processes.arguments(process.pid)
     if arguments is None:
         return ""
@@ -154,15 +161,16 @@ def _steps_job(host: Host, process: Process) -> Optional[str]:
     title = _TITLE.match(first)
     if title:
         return title[1]
+    # Without a title its own control group tells the job.
     inside = [match[1] for path in host.processes.cgroups(process.pid) or () if (match := _JOB.match(path))]
     return inside[0] if inside else ""
 
 
-def _container_lives(host: Host, name: str, kind: str) -> str:
-    """What may still look after a container; empty when nothing does.
+def _why_container_lives(host: Host, name: str, kind: str) -> str:
+    """What may still manage a container; "" when nothing does.
 
-    Docker's shim and conmon carry its id in their arguments. A shim of Kubernetes looks after a whole
-    pod and carries the id of the pod's sandbox alone, so that each one that lives may be the one.
+    Docker's shim and conmon have its id in their arguments. A shim of Kubernetes manages a whole pod and has
+    only the id of the pod's sandbox, so that each living one may be the one.
     """
     for process in _list_living(host):
         arguments = host.processes.arguments(process.pid)

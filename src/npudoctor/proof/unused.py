@@ -21,16 +21,17 @@ LEASED = ("tmpfs", "ext2", "ext3", "ext4", "xfs", "btrfs")
 
 
 class PossibleUsers:
-    """Answers for the files of one look."""
+    """Judges the files of one look."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._owners = FolderMakers(host)
 
     def why_not(self, file: SharedFile) -> str:
-        """Why it may still be wanted; empty when it cannot be."""
+        """Why a file may still be wanted; "" when it cannot be."""
         if file.folder is not None:
             return _("it is in its library's own folder")
+        # Then the processes of its owner are not all that could want it.
         if file.entry.mode & 0o077:
             return _("other users may open it")
         changed = file.entry.ctime_ns / 1e9
@@ -41,15 +42,15 @@ class PossibleUsers:
                 "the clock was changed after this file last changed: could not determine which processes "
                 "were running then"
             )
-        pid = self._owners.there(file.entry.uid, changed)
+        pid = self._owners.find_older_process(file.entry.uid, changed)
         if pid is None:
             return ""
         text = _("its owner's process {pid} was running when the file changed and may still use it by name")
-        if self._owners.heir(pid):
+        if self._owners.is_heir(pid):
             text = _("its owner's process {pid} lost its parent and may have learned the file's name from it")
         return text.format(pid=pid)
 
 
 def mark_of(path: str, entry: PathStatus) -> FileMark:
-    """Which file in its folder: a lease proves of it that nobody has it open."""
+    """The mark by which a file in its folder is recognised later, for a removal under a lease."""
     return FileMark(path.rpartition("/")[2], entry.dev, entry.ino, entry.size, entry.mtime_ns)

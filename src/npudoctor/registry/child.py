@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
-from npudoctor.checking.check import Ended
+from npudoctor.checking.check import CheckFailure
 from npudoctor.core import forked
 from npudoctor.core.descriptors import inherited_descriptors, open_null, wait_until_ready
 from npudoctor.core.messages import _
@@ -47,7 +47,7 @@ class GuardedChild:
         try:
             answer = json_of(forked.read_line(self.pipe, until, ANSWER_LIMIT) or b"")
         except forked.Late:
-            raise Ended(Status.TIMEOUT, _("no answer in time; its process was killed")) from None
+            raise CheckFailure(Status.TIMEOUT, _("no answer in time; its process was killed")) from None
         except ValueError:
             return None
         finally:
@@ -85,7 +85,7 @@ def _guard(work: Callable[[], dict[str, Any]], writing: int, holding: int, prctl
     """The guardian: wait until the work has ended or the leash is closed, then kill everything."""
     # Ctrl-C at the terminal must not end the guardian before the processes that it guards.
     os.setsid()
-    forked.heed()
+    forked.restore_default_signals()
     _close_other_descriptors(writing, holding)
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     worker = forked.fork(lambda: _run_work(work, writing, holding, prctl))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Callable, Optional
 
-from npudoctor.checking.check import Check, CheckOutput, Ended
+from npudoctor.checking.check import Check, CheckFailure, CheckOutput
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.model import Status
 from npudoctor.core.trust.paths import read_trusted, why_untrusted
@@ -101,7 +101,7 @@ class ForeignCheck:
             return
         try:
             declaration = self._child.read_answer(until)
-        except Ended:
+        except CheckFailure:
             self.report_broken(_("loading did not finish in time"))
             return
         if declaration is None or "broken" in declaration:
@@ -159,7 +159,7 @@ def _fail_when_asked(why: str) -> Callable[[float], Iterator[CheckOutput]]:
     """A stand-in for a check whose process cannot be started: it raises when it is run, not before."""
 
     def fail(until: float) -> Iterator[CheckOutput]:
-        raise Ended(Status.CRASHED, why)
+        raise CheckFailure(Status.CRASHED, why)
 
     return fail
 

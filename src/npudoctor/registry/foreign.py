@@ -10,11 +10,11 @@ from typing import Any, Callable, Optional
 
 from npudoctor.checking.check import (
     Check,
+    CheckFailure,
     CheckOutput,
-    Ended,
     Skip,
-    compared_of,
     declaration_error,
+    parse_compared,
     title_of,
 )
 from npudoctor.checking.needs import why_not_applicable
@@ -75,7 +75,7 @@ def check_from_declaration(
 ) -> Check:
     """The Check that a child declared. The child is not trusted, so that everything is validated again."""
     codes = {code: Severity(severity) for code, severity in declaration["codes"].items()}
-    compares = tuple(map(compared_of, declaration["compares"]))
+    compares = tuple(map(parse_compared, declaration["compares"]))
     wrong = declaration_error(declaration["id"], codes, declaration["tags"], declaration["needs"], compares)
     if wrong or declaration["id"] != name.replace("_", "-"):
         raise ValueError(wrong or f"the id {declaration['id']!r} is not the file's name")
@@ -133,7 +133,7 @@ def replay_answers(answers: Optional[dict[str, Any]]) -> Iterator[CheckOutput]:
     None: the child ended without an answer.
     """
     if answers is None:
-        raise Ended(Status.CRASHED, _("its process ended without a result"))
+        raise CheckFailure(Status.CRASHED, _("its process ended without a result"))
     for answer in answers["answers"]:
         yield _decode(answer)
     ended, reason = answers["ended"], answers.get("reason", "")
@@ -144,7 +144,7 @@ def replay_answers(answers: Optional[dict[str, Any]]) -> Iterator[CheckOutput]:
     if ended == "unknown":
         raise CannotTell(reason, bool(answers["advisory"]))
     if ended != "done":
-        raise Ended(Status.CRASHED, reason)
+        raise CheckFailure(Status.CRASHED, reason)
 
 
 def _encode(answer: object) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from npudoctor import __version__
 from npudoctor.core.messages import _, ngettext
 from npudoctor.core.redact.bundle import helps_support
-from npudoctor.facts.snapshot.compare import Comparison, Difference, Uncompared, only_in
+from npudoctor.facts.snapshot.compare import Difference, SnapshotComparison, Uncompared, only_in
 from npudoctor.facts.snapshot.document import CHECK, Snapshot
 from npudoctor.facts.snapshot.values import Value
 from npudoctor.render.columns import WIDTH, pad, paragraph, width
@@ -24,7 +24,9 @@ NAMES = 24  # columns of the names of facts, at most
 OWN = 12  # how many facts that differ by nature (host name, address) are named
 
 
-def diff_text(names: tuple[str, str], sides: tuple[Snapshot, Snapshot], comparison: Comparison) -> str:
+def diff_text(
+    names: tuple[str, str], sides: tuple[Snapshot, Snapshot], comparison: SnapshotComparison
+) -> str:
     """The comparison as text."""
     lines = [
         *(line for index in (0, 1) for line in _side_lines("AB"[index], names[index], sides[index])),
@@ -37,7 +39,7 @@ def diff_text(names: tuple[str, str], sides: tuple[Snapshot, Snapshot], comparis
     return "\n".join(lines) + "\n"
 
 
-def diff_line(comparison: Comparison) -> str:
+def diff_line(comparison: SnapshotComparison) -> str:
     """The verdict with the numbers of facts, in one line."""
     count = len(comparison.differences)
     unknown = len(comparison.uncompared)
@@ -157,7 +159,7 @@ def _own_lines(own: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 def diff_object(
-    names: tuple[str, str], sides: tuple[Snapshot, Snapshot], comparison: Comparison
+    names: tuple[str, str], sides: tuple[Snapshot, Snapshot], comparison: SnapshotComparison
 ) -> dict[str, Any]:
     """The npudoctor.diff/1 document as plain data."""
     status = comparison.exit_code

@@ -7,7 +7,7 @@ from typing import Any
 
 from npudoctor.checking.check import Check
 from npudoctor.core import messages
-from npudoctor.core.docstrings import without_margin
+from npudoctor.core.docstrings import dedent_docstring
 from npudoctor.core.messages import _
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.render.printable import printable
@@ -74,5 +74,5 @@ def subject_text(check: Check) -> str:
 
 def translated_manual(check: Check) -> str:
     """The docstring of a check below its title: Markdown, in the current language."""
-    body = without_margin(check.manual).partition("\n")[2].strip("\n")
+    body = dedent_docstring(check.manual).partition("\n")[2].strip("\n")
     return "\n\n".join(messages.manual(block) for block in body.split("\n\n"))

@@ -16,7 +16,7 @@ from npudoctor.runner.snapshot import TakenSnapshot
 
 def snapshot_text(snapshot: TakenSnapshot, redactor: BundleRedactor) -> str:
     """The document as text, without values of variables whose names tell that they are secret."""
-    return redactor.hide_known(json_text(snapshot_object(snapshot)))
+    return redactor.hide_own_values(json_text(snapshot_object(snapshot)))
 
 
 def snapshot_object(snapshot: TakenSnapshot) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from npudoctor.core.redact.bundle import BundleRedactor
 from npudoctor.core.redact.prefilter import HIDDEN
 from npudoctor.core.redact.redact import redact
 from npudoctor.facts.snapshot.compare import STACK, is_own
-from npudoctor.facts.snapshot.sections import Section
+from npudoctor.facts.snapshot.sections import FactSection
 from npudoctor.render.printable import printable
 from npudoctor.runner.snapshot import TakenSnapshot
 
@@ -67,7 +67,7 @@ class _IdentityRedactor:
     def __call__(self, text: str) -> str:
         """The text without identities and secrets."""
         # Secrets first: they are found by their surroundings, which the next steps replace.
-        text = self._redactor.hide_known(redact(text))
+        text = self._redactor.hide_own_values(redact(text))
         text = _MAIL.sub("<mail>", _ADDRESS.sub("<address>", _HOME.sub("~", text)))
         for name, mark in self._names:
             text = name.sub(mark, text)
@@ -119,7 +119,7 @@ def _block_lines(snapshot: TakenSnapshot, clean: _IdentityRedactor) -> Iterator[
 
 
 def _facts_of(snapshot: TakenSnapshot, section: str) -> dict[str, object]:
-    taken_section = snapshot.sections.get(section) or Section(section, ())
+    taken_section = snapshot.sections.get(section) or FactSection(section, ())
     return {fact.name: "not readable" if fact.unread else fact.value for fact in taken_section.facts}
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Callable, Optional
 
-from npudoctor.checking.check import Check, CheckOutput, Ended, Skip
+from npudoctor.checking.check import Check, CheckFailure, CheckOutput, Skip
 from npudoctor.checking.needs import needs_interpreter, why_not_applicable
 from npudoctor.checking.validation import validate
 from npudoctor.core.errors import is_out_of_memory
@@ -81,7 +81,7 @@ class CheckRun:
         except CannotTell as unknown:
             self.tried_by = tuple(unknown.tried_by)
             self.end(Status.UNKNOWN, _error_text(unknown), bool(unknown.advisory))
-        except Ended as ended:
+        except CheckFailure as ended:
             self.end(ended.status, _error_text(ended))
         except BaseException as error:  # SystemExit in a check is a crash of that check only
             if is_out_of_memory(error):

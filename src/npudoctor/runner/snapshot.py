@@ -9,7 +9,7 @@ from typing import Optional
 from npudoctor.checking.check import Check, CheckOutput
 from npudoctor.core.frozen import dataclass, replace
 from npudoctor.core.model import Report, Scope, Status
-from npudoctor.facts.snapshot.sections import READERS, Section, read_section
+from npudoctor.facts.snapshot.sections import READERS, FactSection, read_section
 from npudoctor.host import Host
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner import verdict
@@ -24,14 +24,14 @@ class TakenSnapshot:
     """The sections that were read, by name, and the report of the checks that ran with them."""
 
     report: Report
-    sections: Mapping[str, Section]
+    sections: Mapping[str, FactSection]
 
 
 def take_snapshot(
     loaded: LoadedChecks, host: Host, settings: Settings, until: Optional[float] = None
 ) -> TakenSnapshot:
     """Read all sections and run all checks on this host; a section that hangs or crashes harms no other."""
-    sections: dict[str, Section] = {}
+    sections: dict[str, FactSection] = {}
     readers = tuple(_make_reader(name, sections) for name in READERS)
     with_readers = replace(loaded, checks=(*readers, *loaded.checks))
     report = run(with_readers, host, settings, until)
@@ -41,13 +41,13 @@ def take_snapshot(
     for name, row in rows.items():
         section_by_name[name] = finished_sections.get(
             name
-        ) or Section(  # it was not read in time, or its reader crashed
+        ) or FactSection(  # it was not read in time, or its reader crashed
             name, (), row.reason or row.status.value, crashed=row.status is Status.CRASHED
         )
     return TakenSnapshot(_without_readers(report, settings), section_by_name)
 
 
-def _make_reader(name: str, sections: dict[str, Section]) -> Check:
+def _make_reader(name: str, sections: dict[str, FactSection]) -> Check:
     """A check that reads a section, so that the runner gives it a deadline and a thread it can abandon."""
 
     def ask(host: Host) -> Iterator[CheckOutput]:

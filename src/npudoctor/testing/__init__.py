@@ -7,8 +7,8 @@ program that is not found (127), no process, no segment, no socket.
 from npudoctor.host.resources import Limit as Limit
 from npudoctor.host.resources import Memory as Memory
 from npudoctor.testing.disk import Content as Content
+from npudoctor.testing.disk import FileNode as FileNode
 from npudoctor.testing.disk import MemoryDisk as MemoryDisk
-from npudoctor.testing.disk import Node as Node
 from npudoctor.testing.disk import device as device
 from npudoctor.testing.disk import folder as folder
 from npudoctor.testing.disk import link as link
@@ -22,8 +22,12 @@ from npudoctor.testing.fakes import FakeCommands as FakeCommands
 from npudoctor.testing.fakes import FakeResources as FakeResources
 from npudoctor.testing.fakes import package_files as package_files
 from npudoctor.testing.fakes import process_files as process_files
-from npudoctor.testing.machine import Asked as Asked
+from npudoctor.testing.machine import CheckAnswer as CheckAnswer
 from npudoctor.testing.machine import ask as ask
 from npudoctor.testing.machine import fake_host as fake_host
 from npudoctor.testing.network import FakeNetwork as FakeNetwork
 from npudoctor.testing.network import interface as interface
+
+# By these names the tests of third parties import them.
+Node = FileNode
+Asked = CheckAnswer

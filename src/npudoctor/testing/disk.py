@@ -16,7 +16,7 @@ from npudoctor.host.fs.files import PathStatus, Space
 
 
 @dataclass(frozen=True)
-class Node:
+class FileNode:
     """A file of the disk in memory: content, link target, or a special kind, with its owner and mode.
 
     `held`: the bytes of disk that it takes.
@@ -34,43 +34,44 @@ class Node:
     held: int = 0
 
 
-def link(target: str) -> Node:
+def link(target: str) -> FileNode:
     """A symbolic link."""
-    return Node(kind=stat.S_IFLNK, permissions=0o777, target=target)
+    return FileNode(kind=stat.S_IFLNK, permissions=0o777, target=target)
 
 
-def device(permissions: int = 0o660, gid: int = 0) -> Node:
+def device(permissions: int = 0o660, gid: int = 0) -> FileNode:
     """A character device node."""
-    return Node(kind=stat.S_IFCHR, permissions=permissions, gid=gid)
+    return FileNode(kind=stat.S_IFCHR, permissions=permissions, gid=gid)
 
 
-def folder(permissions: int = 0o755, uid: int = 0) -> Node:
+def folder(permissions: int = 0o755, uid: int = 0) -> FileNode:
     """A directory, empty unless other paths lie below it."""
-    return Node(kind=stat.S_IFDIR, permissions=permissions, uid=uid)
+    return FileNode(kind=stat.S_IFDIR, permissions=permissions, uid=uid)
 
 
-def unreadable(number: int = errno.EACCES) -> Node:
-    """A path that is there, and answers every question with this errno."""
-    return Node(error=number)
+def unreadable(number: int = errno.EACCES) -> FileNode:
+    """A path that exists, and raises this errno for every question."""
+    return FileNode(error=number)
 
 
-Content = Union[str, bytes, Node]
+Content = Union[str, bytes, FileNode]
 
 _FOLDER = folder()
+# Larger contents are unlikely to be equal, and would stay in memory.
 _SHORT = 4096
 # Machines have hundreds of files alike, and nobody changes a node.
-_file = lru_cache(maxsize=4096)(Node)
+_file = lru_cache(maxsize=4096)(FileNode)
 
 
 class MemoryDisk:
-    """The Disk protocol over a mapping of absolute paths; parents exist by themselves.
+    """The Disk protocol over a mapping of absolute paths; parent folders exist by themselves.
 
-    A file whose mode keeps this user out is not read: `euid` is in no group.
+    A file whose mode denies this user is not read: `euid` is in no group.
     """
 
     def __init__(self, files: Mapping[str, Content], euid: int = 0) -> None:
         self._euid = euid
-        self._nodes: dict[str, Node] = {"/": _FOLDER}
+        self._nodes: dict[str, FileNode] = {"/": _FOLDER}
         self._inodes = {"/": 2}
         self._names: dict[str, set[str]] = {}  # by folder
         self.spaces: dict[str, Space] = {}
@@ -82,7 +83,7 @@ class MemoryDisk:
         if isinstance(content, str):
             content = content.encode("utf-8", "surrogateescape")
         if isinstance(content, bytes):
-            content = _file(content) if len(content) < _SHORT else Node(content)
+            content = _file(content) if len(content) < _SHORT else FileNode(content)
         self._nodes[path] = content
         while path not in self._inodes:
             self._inodes[path] = len(self._inodes) + 2
@@ -92,12 +93,13 @@ class MemoryDisk:
             self._nodes.setdefault(path, _FOLDER)
 
     def has(self, path: str) -> bool:
-        """Whether it was given, readable or not."""
+        """Return whether a path was given, readable or not."""
         return path in self._nodes
 
     def lstat(self, path: str) -> PathStatus:
         node = self._node(path)
         moment = int(node.mtime * 1e9)
+        # 0xFE00: one device for all files, as a machine with one disk has it.
         return PathStatus(
             node.kind | node.permissions, self._inodes[path], 0xFE00, node.nlink, node.uid, node.gid,
             len(node.content), moment, moment, node.held or len(node.content),
@@ -131,6 +133,7 @@ class MemoryDisk:
 
     def read(self, path: str, limit: int, start: int = 0) -> bytes:
         node = self._node(path)
+        # Root reads everything.
         if self._euid and not node.permissions & (0o400 if node.uid == self._euid else 0o004):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
         return node.content[start : start + limit]
@@ -164,7 +167,7 @@ class MemoryDisk:
         return False
 
     def space(self, path: str) -> Space:
-        """That of the longest path given which holds this one; else there is plenty."""
+        """The space of the longest given path which contains this one; else plenty."""
         self._node(path)
         while path not in self.spaces and path != "/":
             path = path.rsplit("/", 1)[0] or "/"
@@ -173,7 +176,7 @@ class MemoryDisk:
     def close(self) -> None:
         """Nothing to end."""
 
-    def _node(self, path: str) -> Node:
+    def _node(self, path: str) -> FileNode:
         node = self._nodes.get(path if path == "/" else path.rstrip("/"))
         if node is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)

@@ -24,7 +24,9 @@ TICKS = 100  # of a second: the unit of `started` in process_files()
 
 
 class FakeCommands(Commands):
-    """Answers what it was given, by the whole argv or by the program's name alone; all else is 127."""
+    """Gives the given answers, by the whole argv or by the program's name alone; any other program is not
+    found (127).
+    """
 
     def __init__(
         self,
@@ -40,8 +42,8 @@ class FakeCommands(Commands):
         self._variables = {}  # root's PATH is looked for here
 
     def find(self, name: str) -> Optional[str]:
-        named = {key if isinstance(key, str) else key[0] for key in self._answers}
-        return f"/usr/bin/{name}" if name in named else None
+        program_names = {key if isinstance(key, str) else key[0] for key in self._answers}
+        return f"/usr/bin/{name}" if name in program_names else None
 
     def is_trusted(self, path: str) -> bool:
         return True
@@ -77,8 +79,11 @@ class FakeCommands(Commands):
 
 
 class FakeClock(Clock):
-    """A clock that stands at `now` and jumps when asked to wait. `uptime`: seconds since the machine
-    booted, at `now`; None for a real machine, whose processes began in its own time."""
+    """A clock that stands at `now` and jumps when asked to wait.
+
+    `uptime`: seconds since the machine booted, at `now`; None for a real machine, whose processes began in
+    its own time.
+    """
 
     def __init__(
         self,
@@ -89,10 +94,10 @@ class FakeClock(Clock):
         self.current = now
         self.uptime = uptime
         self.waited = 0.0
-        self.kept = synchronised
+        self._synchronised = synchronised
 
     def is_synchronised(self) -> Optional[bool]:
-        return self.kept
+        return self._synchronised
 
     def boot_time(self) -> float:
         return super().boot_time() if self.uptime is None else self.current - self.uptime
@@ -108,7 +113,7 @@ class FakeClock(Clock):
 
 
 def _no_psutil() -> CannotTell:
-    """As the door to psutil says it."""
+    """The error for a machine without psutil."""
     return CannotTell(_("psutil cannot be loaded: {why}", why="`No module named 'psutil'`"))
 
 
@@ -148,6 +153,7 @@ def process_files(
     maps: str = "",
 ) -> dict[str, Content]:
     """The /proc files of one process, for the disk of a fake host."""
+    # Fields 10 to 21 of /proc/PID/stat (proc(5)); among them the times, so that it used no processor.
     rest = " ".join(["0"] * 12)
     files: dict[str, Content] = {
         f"/proc/{pid}": folder(0o555, uid),
@@ -170,7 +176,9 @@ def package_files(name: str, version: str, *headers: str, site: str = SITE) -> d
 
 
 class FakeTrials(Trials):
-    """What was tried, by part; of the others nothing was refused. `asked`: the questions of each part."""
+    """Trials with given results, by part; in other parts nothing was refused. `asked`: the questions of each
+    part.
+    """
 
     def __init__(
         self, results: Mapping[str, Trial], why_not: Callable[[], Optional[str]] = lambda: None
@@ -178,6 +186,6 @@ class FakeTrials(Trials):
         self._results, self._why_not = results, why_not
         self.asked: dict[str, dict[str, object]] = {}
 
-    def tried(self, part: str, **questions: object) -> Trial:
+    def try_part(self, part: str, **questions: object) -> Trial:
         self.asked[part] = questions
         return self._results.get(part, Trial())

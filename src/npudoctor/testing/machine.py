@@ -25,7 +25,7 @@ from npudoctor.host.resources import Limit, Memory
 from npudoctor.host.users.identity import Identity
 from npudoctor.host.variables import Variables
 from npudoctor.knowledge.site import Knowledge
-from npudoctor.testing.disk import Content, MemoryDisk, Node, folder
+from npudoctor.testing.disk import Content, FileNode, MemoryDisk, folder
 from npudoctor.testing.fakes import (
     OUR_PID,
     SITE,
@@ -92,7 +92,7 @@ def fake_host(
         # A link to our pid, and where something is given below it a folder too: both ways lead there.
         within = any(path.startswith("/proc/self/") for path in files_given)
         kind = stat.S_IFDIR if within else stat.S_IFLNK
-        disk.put("/proc/self", Node(kind=kind, permissions=0o777, target=str(OUR_PID)))
+        disk.put("/proc/self", FileNode(kind=kind, permissions=0o777, target=str(OUR_PID)))
     for name, version in (packages or {}).items():
         for path, content in package_files(name, version).items():
             disk.put(path, content)
@@ -101,8 +101,9 @@ def fake_host(
     if network is None:
         network = FakeNetwork(interfaces_of(addresses))
     own = frozenset(address.text for interface in network.interfaces() for address in interface.addresses)
-    kept = Records("/nonexistent", euid)
-    kept._records = list(records)
+    fake_records = Records("/nonexistent", euid)
+    # The records as they would be read from the journals.
+    fake_records._records = list(records)
     fake_commands = FakeCommands(commands or {}, below, as_root=euid == 0, variables=caller)
     return Host(
         # Cache servers are looked for on the real disk.
@@ -117,7 +118,7 @@ def fake_host(
         network=network,
         names=Names(lambda names_asked: {name: _resolve(name, names or {}) for name in names_asked}),
         clock=FakeClock(now, synchronised, uptime),
-        records=kept,
+        records=fake_records,
         resources=FakeResources(memory, cpus, limits),
         trials=FakeTrials(trials or {}, lambda: why_not_tried(options or Options(), euid == 0, disk)),
         knowledge=Knowledge(knowledge),
@@ -134,14 +135,14 @@ def fake_host(
 
 
 def _resolve(name: str, names: Mapping[str, Union[str, Sequence[str]]]) -> Resolution:
-    """What is known when it is asked: a test may have changed the names."""
+    """The addresses of a name at the time of the question: a test may have changed the names."""
     addresses = names.get(name, "none")
     return Resolution(failed=addresses) if isinstance(addresses, str) else Resolution(tuple(addresses))
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a check answered: its status, findings, facts, and the reason of a skip or an unknown."""
+class CheckAnswer:
+    """The answer of a check: its status, findings, facts, and the reason of a skip or an unknown."""
 
     status: Status
     findings: tuple[Finding, ...]
@@ -156,8 +157,8 @@ class Asked:
         return [finding.code for finding in self.findings]
 
 
-def ask(check: Check, host: Host) -> Asked:
-    """Ask one check as the runner does, without threads; what is no Skip and no Unknown is raised."""
+def ask(check: Check, host: Host) -> CheckAnswer:
+    """Run one check as the runner does, without threads; any exception but Skip and CannotTell is raised."""
     findings: list[Finding] = []
     facts: dict[str, object] = {}
     status, reason, advisory = Status.OK, "", False
@@ -166,6 +167,7 @@ def ask(check: Check, host: Host) -> Asked:
         why = why_not_applicable(check.needs, host)
         if why is not None:
             raise Skip(why)
+        # Findings before a Skip or an Unknown are kept, as the runner does.
         for answer in check.ask(host):
             answer = validate(check, answer)
             if isinstance(answer, Facts):
@@ -179,4 +181,4 @@ def ask(check: Check, host: Host) -> Asked:
     except CannotTell as unknown:
         status, reason, advisory = Status.UNKNOWN, unknown.reason, unknown.advisory
         tried_by = tuple(unknown.tried_by)
-    return Asked(row_status(status, findings), tuple(findings), facts, reason, advisory, tried_by)
+    return CheckAnswer(row_status(status, findings), tuple(findings), facts, reason, advisory, tried_by)

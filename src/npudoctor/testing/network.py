@@ -13,15 +13,18 @@ from npudoctor.host.network.routes import Route
 
 @dataclass(frozen=True)
 class FakeInterface(Interface):
-    """An interface with what its driver says; 0 where it does not."""
+    """An interface with what its driver says; 0 where it says nothing."""
 
     mtu: int = 0
     speed: int = 0
 
 
 class FakeNetwork(Network):
-    """Interfaces as given, numbered from 1. `routes`: "default eth0", "10.0.0.0/8 eth1"; beside them each
-    interface that is up leads to the networks of its own addresses."""
+    """Interfaces as given, numbered from 1.
+
+    `routes`: "default eth0", "10.0.0.0/8 eth1"; besides, each interface that is up leads to the networks of
+    its own addresses.
+    """
 
     def __init__(self, interfaces: Iterable[Interface], routes: Iterable[str] = ()) -> None:
         self._given = [replace(interface, index=at) for at, interface in enumerate(interfaces, 1)]
@@ -31,25 +34,27 @@ class FakeNetwork(Network):
             for interface in self._given
             if isinstance(interface, FakeInterface)
         }
-        super().__init__(lambda: self._given, self._way, lambda: settings)
+        super().__init__(lambda: self._given, self._find_route, lambda: settings)
 
-    def _way(self, destination: str, source: str, index: int) -> Optional[Route]:
+    def _find_route(self, destination: str, source: str, index: int) -> Optional[Route]:
         import ipaddress
 
         address = ipaddress.ip_address(destination)
         owner = self.interface_of_address(destination)
+        # The kernel's table `local` comes before all others.
         if owner is not None or address.is_loopback:
             return Route(1, destination, local=True)
         ways = [
             (network.prefixlen, interface.index, own)
             for interface in self._given
             if interface.up
-            for own, network in self._networks(interface, address.version)
+            for own, network in self._networks_of(interface, address.version)
             if address in network and index in (0, interface.index)
         ]
+        # The longest prefix wins, as in the kernel.
         return Route(*max(ways)[1:]) if ways else None
 
-    def _networks(self, interface: Interface, version: int) -> list[tuple[str, Any]]:
+    def _networks_of(self, interface: Interface, version: int) -> list[tuple[str, Any]]:
         import ipaddress
 
         own = [(a.text, f"{a.text}/{a.length}") for a in interface.addresses]
@@ -62,8 +67,11 @@ class FakeNetwork(Network):
 
 
 def interface(name: str, *addresses: str, **more: Any) -> Interface:
-    """With addresses such as "192.0.2.1/24"; `more`: up, state, kind, loopback, master, mtu, speed."""
+    """An interface with addresses such as "192.0.2.1/24"; `more`: up, state, kind, loopback, master, mtu,
+    speed.
+    """
     parts = [address.partition("/") for address in addresses]
+    # By the first characters, as the kernel would tell the scope.
     scopes = {"fe80": "link", "127.": "host", "::1": "host"}
     own = tuple(
         Address(text, int(length or (128 if ":" in text else 32)), "" if ":" in text else name,

@@ -13,16 +13,18 @@ from npudoctor.core.frozen import dataclass, field, replace
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.parsing import json_of
 
+# Read as text, since the child is another Python, without npudoctor.
 PARTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "parts")
 OURS = "from npudoctor."  # by which a part names what another has; in the child that stands before
 SECONDS = 8.0  # that a part may take
 LEAST = 0.5  # seconds: with less left nothing is begun
 MARGIN = 0.5  # seconds of the run that are left after the last part
+# Bytes; a trial writes some kilobytes, start-up code of the job may write more.
 OUTPUT_LIMIT = 1 << 20
 
 
-class Ended(Protocol):
-    """How a program ended (host.process.commands.Answer)."""
+class ProgramResult(Protocol):
+    """How a program ended, as host.process.commands.Answer says it."""
 
     @property
     def ended(self) -> str: ...
@@ -36,8 +38,11 @@ class Ended(Protocol):
 
 @dataclass(frozen=True)
 class Attempt:
-    """One thing that was asked of the kernel. `number`: the errno of what refused it, 0 where it was given;
-    `why`: what the system or a library says; `facts`: what else is known of it."""
+    """One thing that was asked of the kernel. `what`: its name.
+
+    `number`: the errno of what refused it, 0 where it was granted. `why`: what the system or a library says.
+    `facts`: what else is known of it.
+    """
 
     what: str
     number: int = 0
@@ -47,14 +52,17 @@ class Attempt:
 
     @property
     def reason(self) -> str:
-        """Why, for a sentence: the system's words in the language spoken now, a library's as it says them."""
+        """The reason for a sentence: the system's words in the language spoken now, a library's as
+        they are.
+        """
+        # A library may give its own text with an errno: that says more than the system's.
         if self.number > 0 and self.why in ("", os.strerror(self.number)):
             return strerror(self.number)
         return f"`{self.why}`"
 
     @property
     def refused(self) -> bool:
-        """Whether the kernel, or a library, said no."""
+        """Whether the kernel, or a library, refused it."""
         return bool(self.number or self.why)
 
 
@@ -63,7 +71,7 @@ class Trial:
     """What came of one part, in the order of its attempts.
 
     `hung`: the attempt in which it was when its time was over; `died`: the one in which it was ended, and
-    `signal` by which, 0 for an exit. Both are None where it came to its end. `said`: its last line
+    `signal` by which, 0 for an exit. Both are None where it came to its end. `last_line`: its last line
     about an error. `waits_for`: of one that hangs before its first line, the file system that is silent.
     """
 
@@ -71,15 +79,15 @@ class Trial:
     hung: Optional[str] = None
     died: Optional[str] = None
     signal: int = 0
-    said: str = ""
+    last_line: str = ""
     waits_for: str = ""
 
     def refused(self) -> list[Attempt]:
-        """What was not given, the first first."""
+        """The attempts that were refused, in order."""
         return [attempt for attempt in self.attempts if attempt.refused]
 
     def facts(self) -> dict[str, Any]:
-        """All that the attempts found out by the way."""
+        """All facts of all attempts."""
         return {name: value for attempt in self.attempts for name, value in attempt.facts.items()}
 
 
@@ -95,7 +103,7 @@ class Trials:
 
     def __init__(
         self,
-        start: Callable[[Sequence[str], float], Ended],
+        start: Callable[[Sequence[str], float], ProgramResult],
         why_not: Callable[[], Optional[str]],
         limits: Callable[[], Sequence[tuple[int, int, int]]],
         program: Callable[[], str],
@@ -111,17 +119,18 @@ class Trials:
         """Why nothing is tried here; None where it may be."""
         return self._why_not()
 
-    def tried(self, part: str, **questions: object) -> Trial:
-        """Try one part, of which the runner lets one be tried at a time. CannotTell where it could not be
-        started."""
+    def try_part(self, part: str, **questions: object) -> Trial:
+        """Run one part and return what came of it; the runner lets one part run at a time. CannotTell where
+        it could not be started.
+        """
         if self._waits_for:  # each would wait as long, and leave another process behind that waits
             return Trial(hung="", waits_for=self._waits_for)
-        program, source = self._program(), source_of(part)
+        program, source = self._program(), read_source(part)
         seconds = min(SECONDS, self._until - MARGIN - time.monotonic())
         if seconds < LEAST:
             raise CannotTell(_("the deadline of the run was reached first"))
         prefix = os.urandom(8).hex()
-        known = json.dumps({
+        questions_json = json.dumps({
             **questions,
             "prefix": prefix,
             # It ends by itself even where whoever started it was killed.
@@ -129,21 +138,24 @@ class Trials:
             "limits": self._limits(),
             "folder": self._folder(),
         })  # fmt: skip
-        answer = self._start([program, "-c", source, known], seconds)
+        answer = self._start([program, "-c", source, questions_json], seconds)
         if answer.ended in ("missing", "untrusted", "not-started"):
             why = answer.stderr or answer.ended
             reason = _("{python} was not started: {why}", python=program, why=why)
+            # That root must not start it says nothing about the job's Python.
             if answer.ended == "untrusted":
                 raise CannotTell(reason)
+            # 127 is the shell's status for a program that is not found.
             raise DoesNotRun(reason, answer.status or 127, answer.stderr)
-        trial = read(answer, prefix)
+        trial = parse_output(answer, prefix)
+        # It hung before its first line: in Python's own start, not in an attempt.
         if trial.hung == "":
             self._waits_for = self._silent()
         return replace(trial, waits_for=self._waits_for)
 
 
-def source_of(part: str) -> str:
-    """A part as one script: before it what it takes from others, each once."""
+def read_source(part: str) -> str:
+    """The source of a part as one script: first what it takes from other parts, each once."""
     sources: dict[str, str] = {}
 
     def add(name: str) -> None:
@@ -158,12 +170,13 @@ def source_of(part: str) -> str:
     return "".join(sources.values())
 
 
-def read(answer: Ended, prefix: str = "") -> Trial:
-    """The lines of the child: {"try": ...} before each attempt, then what came of it, then {"end": true}.
+def parse_output(answer: ProgramResult, prefix: str = "") -> Trial:
+    """Read the lines of the child: {"try": ...} before each attempt, then its result, then {"end": true}.
 
-    What does not begin with the prefix is somebody else's.
+    A line that does not begin with the prefix was not written by us.
     """
     attempts: list[Attempt] = []
+    # "": before the first attempt; None: after the last.
     current: Optional[str] = ""
     for line in answer.stdout.splitlines():
         if not line.startswith(prefix):
@@ -182,9 +195,9 @@ def read(answer: Ended, prefix: str = "") -> Trial:
             attempts.append(Attempt(**words))
     lines = [line.strip() for line in answer.stderr.splitlines() if line.strip()]
     # Below the line that matters an interpreter that does not start says where it was.
-    said = next((line for line in reversed(lines) if "Error" in line), "".join(lines[-1:]))
+    last_line = next((line for line in reversed(lines) if "Error" in line), "".join(lines[-1:]))
     if current is None:
-        return Trial(tuple(attempts), said=said)
+        return Trial(tuple(attempts), last_line=last_line)
     if answer.ended != "exited":
-        return Trial(tuple(attempts), hung=current, said=said)
-    return Trial(tuple(attempts), died=current, signal=max(0, -(answer.status or 0)), said=said)
+        return Trial(tuple(attempts), hung=current, last_line=last_line)
+    return Trial(tuple(attempts), died=current, signal=max(0, -(answer.status or 0)), last_line=last_line)

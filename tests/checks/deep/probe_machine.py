@@ -43,7 +43,7 @@ def _of_the_interpreter() -> dict[tuple[str, str], Optional[str]]:
     for folder in host.interpreter.layout().search_path:
         trust.why_not_modules(folder)
     own = (f"{sys.prefix}/", f"{sys.base_prefix}/")
-    return {key: why for key, why in trust.known.items() if key[1].startswith(own)}
+    return {key: why for key, why in trust.reasons.items() if key[1].startswith(own)}
 
 
 def machine(
@@ -57,7 +57,7 @@ def machine(
     identity = current_identity(frozenset())
     options = Options("none", python=python, until=until)
     host = Host(options, disk=LocalDisk(), variables={**own, **(variables or {})}, identity=identity)
-    host.commands.trust.known.update(_of_the_interpreter())
+    host.commands.trust.reasons.update(_of_the_interpreter())
     return host
 
 

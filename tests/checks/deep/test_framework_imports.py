@@ -107,7 +107,7 @@ def test_one_that_hangs_costs_its_own_time_and_the_others_are_tried(site: Path) 
     host = machine(site)
     started = time.monotonic()
     probed = probe(host, "imports.py", ("torch",), 1.0)
-    assert probed.told is None and probed.ending.startswith("no answer within ")
+    assert probed.document is None and probed.ending.startswith("no answer within ")
     assert time.monotonic() - started < 20
     host.close()
     told = asked(framework_imports, ends(ended="timeout", seconds=120.0), "torch", "mindspore")
@@ -193,7 +193,7 @@ def test_who_keeps_the_pipes_open_holds_up_nobody(site: Path, source: str) -> No
     package(site, "torch", source)
     host = machine(site)
     started = time.monotonic()
-    assert probe(host, "imports.py", ("torch",), 60.0).told is not None
+    assert probe(host, "imports.py", ("torch",), 60.0).document is not None
     assert time.monotonic() - started < 30
     host.close()
     assert processes_with(str(site)) == []
@@ -204,7 +204,7 @@ def test_a_pipe_in_place_of_the_answer_is_not_waited_for(site: Path) -> None:
     host = machine(site)
     probed = probe(host, "imports.py", ("torch",), 60.0)
     host.close()
-    assert probed.told is None and probed.ending == "Python exited early with status 0"
+    assert probed.document is None and probed.ending == "Python exited early with status 0"
 
 
 def test_seconds_and_memory_of_a_slow_one(site: Path) -> None:
@@ -374,7 +374,7 @@ def _as_user(own: Path, folder: str, writing: int) -> NoReturn:
         os.setgid(1234)
         os.setuid(1234)
         probed = probe(machine(own, python=SYSTEM), "imports.py", ("torch",), 60.0)
-        said = str(probed.told["versions"]) if probed.told else f"{probed.ending} {probed.output}"
+        said = str(probed.document["versions"]) if probed.document else f"{probed.ending} {probed.output}"
     except BaseException as error:
         said = repr(error)
     os.write(writing, said.encode())

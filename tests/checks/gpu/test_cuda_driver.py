@@ -11,7 +11,7 @@ from tests.elves import library
 
 from npudoctor import Action, Severity, Status
 from npudoctor.checks.gpu.cuda_driver import cuda_driver
-from npudoctor.facts.gpu.cuda import is_driver
+from npudoctor.facts.gpu.cuda import is_driver_version
 from npudoctor.knowledge import tables
 from npudoctor.testing import Asked, Content, ask, device, fake_host, link
 
@@ -106,7 +106,7 @@ ERROR, WARNING = Severity.ERROR, Severity.WARNING
 
 def test_the_table_is_whole() -> None:
     assert all(
-        is_driver(row["driver"]) or row["driver"] == "580"
+        is_driver_version(row["driver"]) or row["driver"] == "580"
         for row in tables.load_table("cuda_driver")["least"]
     )
 
@@ -134,7 +134,7 @@ def test_quiet_when_well(files: Mapping[str, Content]) -> None:
 def test_skipped_where_no_framework_uses_cuda(files: Mapping[str, Content]) -> None:
     asked = judge(files)
     assert (asked.status, asked.codes) == (Status.SKIPPED, [])
-    assert is_driver(str(asked.facts["module"]))
+    assert is_driver_version(str(asked.facts["module"]))
 
 
 @pytest.mark.parametrize(

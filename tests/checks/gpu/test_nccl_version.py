@@ -11,7 +11,7 @@ from tests.elves import library
 
 from npudoctor import Severity, Status
 from npudoctor.checks.gpu.nccl_version import nccl_version
-from npudoctor.facts.gpu.nccl import Build, parse, setting
+from npudoctor.facts.gpu.nccl import NcclBuild, parse_build, read_constant
 from npudoctor.testing import Asked, Content, ask, device, fake_host, link, package_files, unreadable
 
 ENV = "/opt/env"
@@ -111,21 +111,21 @@ ELSEWHERE = {f"/opt/nccl/{NAME}": OLD}
 @pytest.mark.parametrize(
     ("content", "build"),
     [
-        (b"\0NCCL version 2.7.6+cuda11.1\0", Build("2.7.6", "11.1")),
-        (b"NCCL version %s,\0NCCL version 2.32.3+cuda12.9\nmore\0", Build("2.32.3", "12.9")),
-        (b"NCCL version 2.32.3\0", Build("2.32.3")),
+        (b"\0NCCL version 2.7.6+cuda11.1\0", NcclBuild("2.7.6", "11.1")),
+        (b"NCCL version %s,\0NCCL version 2.32.3+cuda12.9\nmore\0", NcclBuild("2.32.3", "12.9")),
+        (b"NCCL version 2.32.3\0", NcclBuild("2.32.3")),
         (b"NCCL version that is\0NCCL version 2.x\0NCCL version ", None),
         (b"NCCL version 1.2.3.4\0", None),
         (b"", None),
     ],
 )
 def test_the_words_of_a_build(content: bytes, build: object) -> None:
-    assert parse(content) == build
+    assert parse_build(content) == build
 
 
 def test_constants_of_a_module() -> None:
     text = "x = 1\ncuda: Optional[str] = '12.8'\ncuda_version    = \"11.8\" # built\n"
-    assert (setting(text, "cuda"), setting(text, "cuda_version"), setting(text, "hip")) == (
+    assert (read_constant(text, "cuda"), read_constant(text, "cuda_version"), read_constant(text, "hip")) == (
         "12.8",
         "11.8",
         None,

@@ -17,7 +17,14 @@ from tests.support.over import mount_over
 
 from npudoctor import Risk
 from npudoctor.facts.leftovers import cache_server as cacheserver
-from npudoctor.facts.leftovers.cache_server import EACH, LOGINS, OTHERS, find_places, socket_files, within
+from npudoctor.facts.leftovers.cache_server import (
+    EACH,
+    LOGINS,
+    OTHERS,
+    find_places,
+    limit_by_owner,
+    socket_files,
+)
 
 SOMEBODY = 61234
 # In a mount namespace of its own: what two ordinary users put into /tmp, and one dead socket of root's.
@@ -96,14 +103,14 @@ def test_junk_of_others_hides_nothing(told: tuple[Mapping[str, Any], ...]) -> No
 def test_of_each_other_owner_so_many() -> None:
     own = os.geteuid()
     things = {f"{uid}-{number}": uid for uid in (7001, own, 7002) for number in range(5)}
-    kept, passed = within(things, 3)
+    kept, passed = limit_by_owner(things, 3)
     assert [thing.partition("-")[0] for thing in kept] == [str(own)] * 5 + ["7001"] * 3 + ["7002"] * 3
     assert passed == {7001: 2, 7002: 2}
 
 
 def test_of_all_others_together_so_many() -> None:
     things = {str(uid): uid for uid in range(7000, 7000 + 3 * OTHERS)}
-    kept, passed = within(things, 1)
+    kept, passed = limit_by_owner(things, 1)
     assert (len(kept), len(passed)) == (OTHERS, 2 * OTHERS)
 
 

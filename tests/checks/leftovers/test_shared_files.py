@@ -11,7 +11,7 @@ import pytest
 
 from npudoctor import Risk, Severity, Status
 from npudoctor.checks.leftovers.shared_memory import shared_memory
-from npudoctor.facts.leftovers.shm_files import maker
+from npudoctor.facts.leftovers.shm_files import find_maker
 from npudoctor.host import Options
 from npudoctor.testing import (
     TICKS,
@@ -105,7 +105,7 @@ def mapping(files: Mapping[str, Content], path: str, pid: int, **more: Any) -> d
     ],
 )
 def test_names(name: str, said: object) -> None:
-    assert maker(name) == said
+    assert find_maker(name) == said
 
 
 TORCH = "/dev/shm/torch_4711_2834_0"

@@ -11,7 +11,7 @@ import pytest
 
 from npudoctor import RemoveUnused, Risk, Severity, Status
 from npudoctor.checks.leftovers.temp_files import temp_files
-from npudoctor.facts.leftovers.temporary_folders import build_locks, temp_folders
+from npudoctor.facts.leftovers.temporary_folders import find_build_locks, find_temp_folders
 from npudoctor.host import Options
 from npudoctor.host.process.processes import Processes
 from npudoctor.testing import (
@@ -162,7 +162,7 @@ class TestLocks:
 
     def test_many(self) -> None:
         files = fake_host({f"/e/py3/{number}/lock": "" for number in range(2500)}).files
-        assert 1900 < len(list(build_locks(files, "/e"))) <= 2000
+        assert 1900 < len(list(find_build_locks(files, "/e"))) <= 2000
 
 
 class TestFolders:
@@ -279,7 +279,7 @@ def test_a_huge_place_is_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MANY", 50)
     files: dict[str, Content] = {f"/tmp/a{number:04}": "" for number in range(200)}
     files["/tmp/pymp-1"] = left()
-    assert list(temp_folders(fake_host(files).files, "/tmp")) == []
+    assert list(find_temp_folders(fake_host(files).files, "/tmp")) == []
 
 
 def scene(tmp: Path) -> Iterator[Asked]:

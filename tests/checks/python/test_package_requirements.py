@@ -11,7 +11,7 @@ from tests.checks.python.stack_machine import site
 
 from npudoctor import Severity, Status
 from npudoctor.checks.python.package_requirements import package_requirements
-from npudoctor.facts.python.specifiers import tidy
+from npudoctor.facts.python.specifiers import simplify
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
 
 Package = tuple[str, ...]
@@ -154,7 +154,7 @@ def test_where_pip_would_find_no_way_nothing_else_comes_along() -> None:
     ],
 )
 def test_a_requirement_in_few_words(wordy: str, short: str) -> None:
-    assert str(tidy(SpecifierSet(wordy))) == short
+    assert str(simplify(SpecifierSet(wordy))) == short
 
 
 def test_what_is_there_needs_no_index_of_its_own() -> None:

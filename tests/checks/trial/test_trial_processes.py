@@ -247,12 +247,12 @@ def test_not_even_the_first_process_is_started(most: str) -> None:
         trials={"processes": Trial()},
     )
     reason = "/usr/bin/python3 was not started: [Errno 11] Resource temporarily unavailable"
-    host.trials.tried = Mock(side_effect=CannotTell(reason))  # type: ignore[method-assign]
+    host.trials.try_part = Mock(side_effect=CannotTell(reason))  # type: ignore[method-assign]
     code, message, _lines = told(ask(trial_processes, host))
     group = f"the control group {JOB} allows 4 processes and threads"
     who = group if most == "4" else "ulimit -u allows this user 6 processes and threads"
     assert (code, message) == ("no-processes", f"only 0 of 1 processes could be started: {who}")
-    host.trials.tried = Mock(side_effect=CannotTell("it does not answer"))  # type: ignore[method-assign]
+    host.trials.try_part = Mock(side_effect=CannotTell("it does not answer"))  # type: ignore[method-assign]
     assert ask(trial_processes, host).status is Status.UNKNOWN
 
 

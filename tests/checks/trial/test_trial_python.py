@@ -224,7 +224,7 @@ def test_another_python(attempts: tuple[Attempt, ...], version: str, severity: S
 @pytest.mark.parametrize(
     ("trial", "sentence"),
     [
-        (Trial(died="", said="ModuleNotFoundError: No module named 'encodings'"),
+        (Trial(died="", last_line="ModuleNotFoundError: No module named 'encodings'"),
          "does not start: `ModuleNotFoundError: No module named 'encodings'`"),
         (Trial(died="", signal=11), "does not start: it is killed by signal 11"),
         (Trial(died="import ssl", signal=4), "is killed by signal 4 in `import ssl`"),
@@ -256,7 +256,7 @@ def test_it_was_not_started(
     def refuse(self: FakeTrials, part: str, **questions: object) -> Trial:
         raise error
 
-    monkeypatch.setattr(FakeTrials, "tried", refuse)
+    monkeypatch.setattr(FakeTrials, "try_part", refuse)
     asked = judged()
     assert asked.codes == codes and asked.status is status
 
@@ -302,7 +302,7 @@ def scene(tmp: Path) -> Iterator[Asked]:
         ):
             yield judged(module("ctypes", why), python=python, installer=installer)
     yield judged(start("spawn"))
-    yield judged(trial=Trial(died="", said="ModuleNotFoundError: No module named 'encodings'"))
+    yield judged(trial=Trial(died="", last_line="ModuleNotFoundError: No module named 'encodings'"))
     yield judged(trial=Trial(died="", signal=11))
     yield judged(trial=Trial(died="import ssl", signal=4))
     yield judged(trial=Trial(died="import ssl"))

@@ -52,8 +52,8 @@ def test_configuration_of_slurm_that_another_user_could_make(
 def test_configuration_of_ssh_with_what_it_includes(trusted: Path) -> None:
     (trusted / "config").write_text("Host *\n  Include inner.*\n")
     (trusted / "inner.conf").write_text("ProxyCommand true\n")
-    paths = list(subject._with_included(str(trusted / "config"), str(trusted), "/root", 16))
+    paths = list(subject._ssh_includes(str(trusted / "config"), str(trusted), "/root", 16))
     assert paths == [str(trusted / "config"), str(trusted / "inner.conf")]
     os.chown(trusted / "inner.conf", SOMEBODY, SOMEBODY)
     with pytest.raises(CannotTell, match="belongs to another user"):
-        subject._judge(paths)
+        subject._require_trusted_paths(paths)

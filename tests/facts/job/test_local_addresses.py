@@ -7,7 +7,7 @@ from typing import Optional
 
 import pytest
 
-from npudoctor.facts.job.local_addresses import is_local, same_host
+from npudoctor.facts.job.local_addresses import is_local, is_same_host
 from npudoctor.testing import fake_host
 
 HOSTS = "127.0.0.1 localhost\n127.0.1.1 mynode # us\n192.0.2.9  other Other.Example\n::zz broken\n"
@@ -64,4 +64,4 @@ def test_our_own_name_needs_no_hosts_file() -> None:
     ],
 )
 def test_short_and_long_names(one: str, other: str, same: bool) -> None:
-    assert same_host(one, other) is same
+    assert is_same_host(one, other) is same

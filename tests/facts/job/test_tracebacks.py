@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from npudoctor.facts.job.tracebacks import Frame, from_text, from_words, stack_of
+from npudoctor.facts.job.tracebacks import Frame, parse_chain, parse_traceback, stack_of
 
 CHAIN = """\
 try:
@@ -32,7 +32,7 @@ def written_by(source: str, *options: str) -> str:
     ],
 )
 def test_a_chain_is_read_from_the_output_of_python(how: str, tied: str) -> None:
-    last, first = from_text("noise\n" + written_by(CHAIN.format(how=how)))
+    last, first = parse_traceback("noise\n" + written_by(CHAIN.format(how=how)))
     assert (last.type, last.message, last.how) == ("RuntimeError", "no backend", "")
     assert (first.type, first.message, first.how) == (
         "ModuleNotFoundError",
@@ -43,29 +43,29 @@ def test_a_chain_is_read_from_the_output_of_python(how: str, tied: str) -> None:
 
 
 def test_two_tracebacks_that_are_not_tied_are_two_things() -> None:
-    (only,) = from_text(written_by("1/0") + "\n" + written_by("[][1]"))
+    (only,) = parse_traceback(written_by("1/0") + "\n" + written_by("[][1]"))
     assert only.text == "IndexError: list index out of range"
 
 
 def test_a_syntax_error_is_about_its_file() -> None:
-    (error,) = from_text(written_by("compile('def f(:', '/job/train.py', 'exec')"))
+    (error,) = parse_traceback(written_by("compile('def f(:', '/job/train.py', 'exec')"))
     assert (error.type, error.path, error.line) == ("SyntaxError", "/job/train.py", 1)
     assert [frame.file for frame in error.frames] == ["<string>"]
 
 
 def test_nothing_is_made_of_what_is_no_traceback() -> None:
-    assert from_text("Traceback (most recent call last):\n") == ()
-    assert from_text("ImportError: said somebody\n") == ()
+    assert parse_traceback("Traceback (most recent call last):\n") == ()
+    assert parse_traceback("ImportError: said somebody\n") == ()
 
 
 @pytest.mark.parametrize("told", [None, 7, [7], [{"type": 3}], {"type": "E"}])
 def test_words_that_make_no_sense_are_left_out(told: object) -> None:
-    assert from_words(told) == ()
+    assert parse_chain(told) == ()
 
 
 def test_words_of_which_some_make_sense() -> None:
     words = [{"type": "a.E", "message": 3, "frames": [["/x.py", 3, "f"], ["/y.py", "3", "f"]], "path": ["p"]}]
-    (error,) = from_words(words)
+    (error,) = parse_chain(words)
     assert (error.text, error.path, error.frames) == ("a.E", None, (Frame("/x.py", 3, "f"),))
     assert error.is_a("E") and not error.is_a("a")
 

@@ -11,14 +11,14 @@ import pytest
 
 from npudoctor.facts.leftovers.cache_log import (
     OWNER_LIMIT,
-    Allowance,
-    Created,
+    ReadAllowance,
+    SegmentCreation,
     ServerLog,
+    find_telling_lines,
     local_seconds,
     log_places,
     parse_log,
     read_logs,
-    telling_lines,
 )
 from npudoctor.host.fs.files import PathStatus
 
@@ -65,7 +65,7 @@ def test_a_server_that_started_and_spilled() -> None:
         line("Memory usage will exceed the upper bound limit", level="WARNING", second=9),
     )
     assert found.machine == "node7"
-    assert found.created == (Created(1627447900, at(2) or 0),)
+    assert found.created == (SegmentCreation(1627447900, at(2) or 0),)
     assert found.spills == (FOLDER,)
     assert (found.port, found.last) == (50052, at(9))
 
@@ -260,7 +260,7 @@ def test_a_log_that_was_rotated_is_one_log(tmp_path: Path) -> None:
     last = written(folder, 2, line("Shuffle", second=30), line(SPILL, second=31))
     (log,) = read_logs(str(tmp_path))
     assert (log.port, log.spills, log.last) == (50052, (FOLDER,), at(31))
-    assert log.created == (Created(1627447900, at(2) or 0),)
+    assert log.created == (SegmentCreation(1627447900, at(2) or 0),)
     assert log.entry.ino == last.stat().st_ino
 
 
@@ -320,7 +320,7 @@ def test_huge_sparse_logs_of_others_cost_little(tmp: Path) -> None:
         path = put(tmp, f"{NAME}{number}")
         os.truncate(path, 1 << 30)
         os.chown(path, 61234 + number % 2, 61234)
-    allowance = Allowance()
+    allowance = ReadAllowance()
     assert sum(allowance.take(61234, 1 << 30) for _number in range(20)) == OWNER_LIMIT
     began = time.process_time()
     assert len(read_logs(str(tmp))) == 8
@@ -340,7 +340,7 @@ def test_only_so_many_lines_of_a_log_are_kept(tmp_path: Path, monkeypatch: pytes
 
 def test_a_line_longer_than_any_servers_is_none() -> None:
     words = b"CachePool will use disk folder: /"
-    assert telling_lines(b"x\n" + words + b"a" * 9000 + b"\n" + words + b"b\n") == [words + b"b"]
+    assert find_telling_lines(b"x\n" + words + b"a" * 9000 + b"\n" + words + b"b\n") == [words + b"b"]
 
 
 def test_copies_of_other_levels_are_not_read(tmp_path: Path) -> None:
@@ -361,7 +361,7 @@ def test_a_long_log_loses_nothing(tmp_path: Path) -> None:
     (log,) = read_logs(str(tmp_path))
     assert path.stat().st_size > 20 << 20
     assert (log.port, log.spills, log.last) == (50052, (FOLDER,), at(50))
-    assert log.created == (Created(1627447900, at(2) or 0),)
+    assert log.created == (SegmentCreation(1627447900, at(2) or 0),)
 
 
 def test_a_line_across_two_reads_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import pytest
 from tests.support import ipc
 from tests.support.others import as_user
 
-from npudoctor.facts.leftovers.cache_server import ftok, places, socket_files, spill_folder
+from npudoctor.facts.leftovers.cache_server import ftok, iterate_places, socket_files, spill_folder
 from npudoctor.host.fs.walk import Parent, open_directory
 
 SPILL = "3lr1ylspns1shnov0vme7jt8iphsjcv6wbhh"
@@ -61,7 +61,7 @@ def test_the_key_of_a_capture() -> None:
 def test_all_four_places_are_looked_at(tmp: Path) -> None:
     (tmp / "mindspore" / "alice").mkdir(parents=True)
     base = str(tmp)
-    assert list(places(base)) == [
+    assert list(iterate_places(base)) == [
         (base, True),
         (f"{base}/mindspore/cache", True),
         (f"{base}/mindspore", False),
@@ -120,7 +120,7 @@ def test_a_place_behind_a_link_is_not_looked_into_and_said(tmp: Path) -> None:
 def test_names_are_not_listed_through_a_link(tmp: Path) -> None:
     (tmp / "real" / "alice").mkdir(parents=True)
     (tmp / "mindspore").symlink_to("real")
-    assert [path for path, _old in places(str(tmp))] == [
+    assert [path for path, _old in iterate_places(str(tmp))] == [
         str(tmp), f"{tmp}/mindspore/cache", f"{tmp}/mindspore",
     ]  # fmt: skip
 

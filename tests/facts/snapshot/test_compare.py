@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from npudoctor.core.redact.prefilter import HIDDEN
-from npudoctor.facts.snapshot.compare import Comparison, compare, only_in
+from npudoctor.facts.snapshot.compare import SnapshotComparison, compare, only_in
 from npudoctor.facts.snapshot.document import Snapshot, Unread
 from npudoctor.facts.snapshot.values import Value
 
@@ -16,7 +16,7 @@ def side(tables: Tables, *unread: Unread, whole: bool = True) -> Snapshot:
     return Snapshot("node", "", whole, tables, unread)
 
 
-def compared(first: Tables, second: Tables) -> Comparison:
+def compared(first: Tables, second: Tables) -> SnapshotComparison:
     return compare(side(first), side(second))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.fleet.carriers import ready
 
-from npudoctor.facts.snapshot.document import LARGEST, MOST, Unreadable, parse
+from npudoctor.facts.snapshot.document import LARGEST, MOST, UnreadableSnapshot, parse
 
 SNAPSHOT: dict[str, Any] = {
     "schema": "npudoctor.snapshot/1",
@@ -54,7 +54,7 @@ def test_a_snapshot_is_read() -> None:
 )
 def test_what_is_none_is_refused_in_bounded_time(content: bytes) -> None:
     began = time.monotonic()
-    with pytest.raises(Unreadable) as refused:
+    with pytest.raises(UnreadableSnapshot) as refused:
         parse(content)
     assert time.monotonic() - began < 5 and "\n" not in str(refused.value)
 
@@ -93,7 +93,7 @@ def test_deep_facts_of_checks_end_somewhere() -> None:
     assert len(read(checks={"x": deep}).sections["check x"]) <= 1
     for _level in range(300):
         deep = {"a": deep}
-    with pytest.raises(Unreadable, match="nested too deeply"):
+    with pytest.raises(UnreadableSnapshot, match="nested too deeply"):
         read(checks={"x": deep})
 
 

@@ -9,7 +9,7 @@ from tests.checks.cann.cann_trees import later, sourced
 
 from npudoctor.core.redact.prefilter import HIDDEN
 from npudoctor.facts.snapshot import sections
-from npudoctor.facts.snapshot.sections import READERS, Section, read_section
+from npudoctor.facts.snapshot.sections import READERS, FactSection, read_section
 from npudoctor.facts.snapshot.values import Fact, Value
 from npudoctor.host import Host
 from npudoctor.testing import Content, FakeNetwork, Limit, fake_host, interface, unreadable
@@ -17,7 +17,7 @@ from npudoctor.testing import Content, FakeNetwork, Limit, fake_host, interface,
 GROUP = "/sys/fs/cgroup/job"
 
 
-def values(section: Section) -> dict[str, Value]:
+def values(section: FactSection) -> dict[str, Value]:
     return {fact.name: fact.value for fact in section.facts if not fact.unread}
 
 

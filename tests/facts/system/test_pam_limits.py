@@ -6,7 +6,7 @@ from typing import Optional
 
 import pytest
 
-from npudoctor.facts.system.pam_limits import CONF, UNLIMITED, pam_limit, sources
+from npudoctor.facts.system.pam_limits import CONF, UNLIMITED, pam_limit, read_sources
 from npudoctor.testing import fake_host, folder
 
 A, B = "/etc/security/limits.d/10-a.conf", "/etc/security/limits.d/20-b.conf"
@@ -41,5 +41,5 @@ def test_stars_and_groups_are_not_for_root() -> None:
 
 def test_which_files_are_read() -> None:
     files = {CONF: "c", A: "a", A + "~": "x", "/etc/security/limits.d/x.conf.rpmnew": "x"}
-    assert list(sources(fake_host(files).files)) == [CONF, A]
-    assert sources(fake_host({"/etc/security/limits.d": folder()}).files) == {}
+    assert list(read_sources(fake_host(files).files)) == [CONF, A]
+    assert read_sources(fake_host({"/etc/security/limits.d": folder()}).files) == {}

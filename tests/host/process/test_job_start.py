@@ -95,7 +95,7 @@ def test_another_users_python_gets_nothing_of_roots(tmp_path: Path, monkeypatch:
     libc.syscall(KEYCTL, 1, None)
     libc.syscall(ADD_KEY, b"user", b"mine", b"x", 1, -3)  # the session's keyring
     host = Host(Options(python=str(spy), as_user=NOBODY), variables=dict(os.environ))
-    host.trials.tried("memory", reserve=1 << 20, touch=False)
+    host.trials.try_part("memory", reserve=1 << 20, touch=False)
     assert said.read_text().splitlines()[:4] == ["65534", "/", "0", "0"]
 
 

@@ -383,7 +383,7 @@ def test_a_relative_entry_of_pythonpath_is_one_of_the_working_directory(
 def test_one_that_ends_with_an_error(tmp_path: Path, text: str, status: int, said: str) -> None:
     with pytest.raises(DoesNotRun) as failed:
         asked(script(tmp_path / "python3", text)).layout()
-    assert (failed.value.status, failed.value.said) == (status, said)
+    assert (failed.value.status, failed.value.last_line) == (status, said)
 
 
 @pytest.mark.parametrize("text", ["exit 0", "kill -KILL $$"])

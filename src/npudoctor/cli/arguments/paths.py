@@ -102,7 +102,7 @@ def _try_to_write(real: str, path: str, option: str) -> None:
             )
         ) from late
     except OSError as error:
-        reason = str(error) if isinstance(error, way.Refused) else f"{path}: {way.why(error)}"
+        reason = str(error) if isinstance(error, way.UnsafePath) else f"{path}: {way.reason_of(error)}"
         raise UsageError(f"{option}: {reason}") from error
 
 

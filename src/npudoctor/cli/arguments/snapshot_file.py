@@ -7,7 +7,7 @@ import os
 from npudoctor.cli.arguments.named_files import read_named
 from npudoctor.cli.config import UsageError
 from npudoctor.core.messages import _
-from npudoctor.facts.snapshot.document import LARGEST, Snapshot, Unreadable, parse
+from npudoctor.facts.snapshot.document import LARGEST, Snapshot, UnreadableSnapshot, parse
 
 
 def read_snapshot(name: str, option: str) -> Snapshot:
@@ -16,7 +16,7 @@ def read_snapshot(name: str, option: str) -> Snapshot:
         raise UsageError(_("-: standard input is a terminal; specify a file, or pipe a snapshot in"))
     try:
         return parse(read_named(option, name, LARGEST))
-    except Unreadable as why:
+    except UnreadableSnapshot as why:
         raise UsageError(
             _("{option}: {path} is not a snapshot: {why}", option=option, path=name, why=why)
         ) from why

@@ -126,7 +126,7 @@ def save(path: str, text: str, errors: str = "backslashreplace", mode: int = 0o6
         else:
             write_in_child(lambda: _save(path, content, mode), path)
     except OSError as error:
-        raise OutputLost(f"{path}: {way.why(error)}") from error
+        raise OutputLost(f"{path}: {way.reason_of(error)}") from error
 
 
 def write_in_child(work: Callable[[], None], path: str) -> None:

@@ -16,6 +16,7 @@ _ENCODED = pattern(
     r"((?:(?!%(?:25){0,2}(?:2[0267C]|3B|0[AD]|7D))[^\s&\"'<>,;\\]){1,4096})",
     re.IGNORECASE,
 )
+# The digits of %22 and the like, which \w takes for the beginning of the name.
 _LEADING = pattern(r"(?:25){0,2}(?:[2357][0-9A-F]|0[AD])", re.IGNORECASE)
 _BYTE = pattern(r"%(?:25){0,2}([0-9A-F]{2})", re.IGNORECASE)
 # A letter, digit or sign; quotes and backslashes stay, as they would end what they stand in.
@@ -29,6 +30,7 @@ def find_encoded(text: str) -> Iterator[Span]:
         name = match[1]
         if text[match.start() - 1 : match.start()] == "%":  # the digits of an escape before it
             name = _LEADING.sub("", name, count=1) if _LEADING.match(name) else name
+        # Judged as it reads, hidden as it stands.
         value = _BYTE.sub(lambda byte: chr(int(byte[1], 16)), match[2])
         if looks_secret(value, weight(name)):
             yield match.span(2)

@@ -23,9 +23,10 @@ class Families(NamedTuple):
 
 
 def families_of(text: str) -> Families:
-    """The families of forms whose words stand in a text."""
+    """The families of forms of which a word stands in the text."""
     lowered = text.lower()
 
+    # A family whose words are absent costs nothing: its patterns are not even compiled.
     def holds(*groups: tuple[str, ...]) -> bool:
         return any(word in lowered for group in groups for word in group)
 

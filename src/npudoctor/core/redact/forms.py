@@ -11,9 +11,11 @@ from typing import Optional
 
 from npudoctor.core.lazy import pattern
 
+# JSON inside of JSON has up to seven backslashes before a quote (1, 3, 7).
 _QUOTE = r"\\{0,7}[\"']"
 # Between an option and its value: blanks, "=", or what a list of arguments as JSON or Python has there.
 _GAP = rf"(?:{_QUOTE}\s{{0,4}},\s{{0,4}}|[^\S\n]{{1,4}}|=)"
+# Clients of registries and clouds, whose `login` takes -p.
 _LOGIN = r"(?:docker|podman|nerdctl|buildah|skopeo|helm|oras|crane|isula|az|cloudctl|twine)"
 _USER = rf"(?:-u|-U|-a|--user|--proxy-user|--[a-z-]{{0,10}}creds){_GAP}?{_QUOTE}?[^\s:%\"'/]{{1,99}}[:%]"
 _WORDS = r"[^\S\n]{1,4}(?:--?[a-z]\S{0,40}[^\S\n]{1,4}){0,3}"
@@ -64,8 +66,10 @@ COMMANDS = tuple(
         ),
     )
 )
+# The arguments of one program: up to a pipe or semicolon, and bounded, so that all stays linear.
 SEGMENT = pattern(r"[^\n|;]{0,400}")
 
+# Authorization schemes, of which only what follows is secret.
 _SCHEME = (
     r"(?:(?:basic|bearer|digest|token|negotiate|apikey|obs|oss\d?|[a-z0-9-]{0,20}-hmac-[\w-]{1,20}"
     r"|aws[\w-]{0,20}|sdk-[\w-]{1,20}|acs\d?[\w-]{0,20})\s{1,4})?"
@@ -91,6 +95,7 @@ HEADERS = tuple(
     )
 )
 
+# In URLs: signatures of presigned requests, webhooks of chats, tokens of bots, userinfo without a scheme.
 WEB = tuple(
     pattern(form, re.IGNORECASE)
     for form in (
@@ -180,35 +185,41 @@ TOKENS = pattern(
     + r"|(?<=[^\w$])\$(?:1|2[abxy]?|5|6|7|y|apr1|argon2(?:id?|d))\$[\w./$=,+-]{20,300}"
     + r")"
 )
+# RSA, EC, OPENSSH, ENCRYPTED PRIVATE KEY; PGP PRIVATE KEY BLOCK.
 _MARK = r"[^\n-]{0,40}PRIVATE KEY[^\n-]{0,10}"
 KEY_BEGIN = pattern(rf"-----\s?BEGIN{_MARK}-----")
 KEY_END = pattern(rf"-----\s?END{_MARK}-----")
 # A line of a key whose first line is not here.
+# PEM has 64 characters a line, OpenSSH 70, MIME 76.
 KEY_LINE = pattern(r"(?:^|(?<=\s))([A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{70}|[A-Za-z0-9+/]{76})\s{0,4}$")
 URL = pattern(r"(?i)\b([a-z][a-z0-9+.-]{0,20})://((?:(?!://)[^\s\"'<>`|\\]){1,1024})")
 _HOST = pattern(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?=[:/?#,)\]}]|\Z)")
 _SURE = pattern(
     r"(?:localhost|[\w-]+(?:\.[\w-]+)+|\[[0-9a-fA-F:.]+\]|[\w-]+(?=:\d))(?::\d{1,5})?(?=[/?#]|\Z)"
 )
+# What follows "host:" is a port if it is digits up to the end.
 _PORT = pattern(r"\d{1,5}(?=[^\d@]|\Z)")
 
 
 def password_span(scheme: str, rest: str) -> Optional[tuple[int, int]]:
-    """Where in what follows "://" the password is; None where there is none.
+    """Where the password is in what follows "://", as (first, last+1); None where there is none.
 
-    Passwords hold "@" and "/" too: the last "@" before a host counts, unless an earlier one stands
-    before what surely is one.
+    Passwords contain "@" and "/" too: the last "@" before a host counts, unless an earlier one stands before
+    what surely is a host.
     """
-    at = _at(rest)
+    at = _find_at_sign(rest)
     user, colon, password = rest[: max(at, 0)].partition(":")
     if at < 0 or "/" in user or "?" in user or user.startswith("["):
         return None
     if colon:
+        # host:8080/path?mail=a@b has no user.
         return None if _PORT.match(password) else (len(user) + 1, at)
+    # A user without a password: with https it is a token (https://ghp_...@github.com); with ssh or ftp a mere
+    # login.
     return (0, at) if scheme.lower().endswith(("http", "https")) else None
 
 
-def _at(rest: str) -> int:
+def _find_at_sign(rest: str) -> int:
     slash = re.search(r"[/?#]", rest)
     first = rest.rfind("@", 0, slash.start()) if slash else -1
     if first > 0 and _SURE.match(rest, first + 1):

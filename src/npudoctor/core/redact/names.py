@@ -22,13 +22,16 @@ class Weight(enum.Enum):
     SECRET = 4  # hidden whatever it is
 
 
+# Splits DB_PASSWORD, dbPassword and DBPassword alike.
 _WORDS = pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_a-zA-Z]+|\d+")
 _SECRET = pattern(r"passwo?r?d|passphrase|passcode|secret|credential")
+# "key" alone may be a key of a table; with one of these words before it, it opens something.
 _KEY = pattern(
     r"(?:api|access|private|secret|account|signing|encryption|sharedaccess|subscription|preshared)keys?"
     r"(?:id|data|value|secret|base64|b64|pem|prod|dev|test)?\d*$"
     r"|clientkeydata$|presharedkey$|psk$|bindpw$|rootpw$|connectionstring$|sharedaccess(?:signature|token)$|(?:ak|access)sk$|identitytoken$"
 )
+# Chinese names end in the word that tells.
 _SPOKEN = pattern(r"(?:密码|口令|密钥|令牌|私钥|凭证|凭据|秘钥)$")
 # A name that ends so tells about the secret, and is not it.
 _ABOUT = frozenset(
@@ -37,6 +40,7 @@ _ABOUT = frozenset(
     " version age min max hint field strength checker helper reset attempts mode format ref class error"
     " missing invalid source env var index limit usage per num mask".split()
 )
+# Words behind "token" that do not change what it is.
 _AFTER_TOKEN = frozenset(
     "value key data str string text header secret base64 b64 prod dev test old new".split()
 )
@@ -46,15 +50,18 @@ _VOCABULARY = frozenset(
     " prompt completion generated per input output added seq total mean avg forced decoder begin additional"
     " context".split()
 )
+# Words before "pass" that make it a password: db_pass, smtp_pass.
 _OWNERS = frozenset(
     "db user smtp mail email redis root admin mysql pg postgres database ftp http https proxy login ssh"
     " rabbit rabbitmq mongo ldap my key keystore store rsync ssl bind vnc bmc ipmi os node host registry"
     " harbor".split()
 )
+# Names of which the value decides: "session" may be a number or a cookie.
 _RANDOM = frozenset(
     "key keys auth sig signature sign sk ak sid session sessionid cookie salt hmac pat cred creds jwt bearer"
     " otp webhook dsn license jsessionid phpsessid sessdata".split()
 )
+# What programs write where there is no secret, and what was hidden already.
 _HARMLESS = pattern(
     r"(?i)(?:none|null|nil|true|false|undefined|unset|n/a|yes|no|not|on|off|files"
     r"|(?:not )?(?:missing|expired|disabled|enabled|required|needed|set|found|given|provided|supported|empty)"
@@ -63,12 +70,15 @@ _HARMLESS = pattern(
 )
 _NUMBER = pattern(r"[-+]?[\d.][\d.,_/%:]*(?:e[-+]?\d+)?[a-z%/]{0,8}$", re.IGNORECASE)
 
+# As in "tests-unit_fast.v2": words with a few digits, which entropy alone would take for a key.
 _JOINED_WORDS = pattern(r"[a-z]+\d{0,4}(?:[_.:-](?:[a-z]+\d{0,4}|\d{1,4}))+$", re.IGNORECASE)
 
 
 @functools.lru_cache(maxsize=4096)
 def weight(name: str) -> Weight:
-    """What a name says, whichever way its words are joined: DB_PASSWORD, dbPassword, db-password."""
+    """What a name says about its value, whichever way its words are joined: DB_PASSWORD, dbPassword,
+    db-password.
+    """
     words = [word.lower() for word in _WORDS.findall(name)]
     if not words:
         return Weight.NONE
@@ -78,24 +88,29 @@ def weight(name: str) -> Weight:
         return Weight.SECRET
     if _SECRET.search(joined):
         return Weight.RANDOM if about else Weight.SECRET
-    return _of_tokens(words, name) or _of_last(words, joined, name)
+    return _weigh_token_name(words, name) or _weigh_last_word(words, joined, name)
 
 
-def _of_tokens(words: list[str], name: str) -> Optional[Weight]:
-    kept = list(words)
-    while len(kept) > 1 and (kept[-1] in _AFTER_TOKEN or kept[-1].isdigit()):
-        kept.pop()
-    if kept[-1].endswith("token"):
-        vocabulary = len(kept) > 1 and kept[-2] in _VOCABULARY
+def _weigh_token_name(words: list[str], name: str) -> Optional[Weight]:
+    """The weight of a name that ends in "token" or "tokens", with or without a word such as "value" behind;
+    None for any other.
+    """
+    stem = list(words)
+    while len(stem) > 1 and (stem[-1] in _AFTER_TOKEN or stem[-1].isdigit()):
+        stem.pop()
+    if stem[-1].endswith("token"):
+        vocabulary = len(stem) > 1 and stem[-2] in _VOCABULARY
         return Weight.RANDOM if vocabulary else Weight.TOKEN
-    if kept[-1] == "tokens" and len(kept) > 1 and kept[-2] in ("auth", "access", "api", "secret", "refresh"):
+    if stem[-1] == "tokens" and len(stem) > 1 and stem[-2] in ("auth", "access", "api", "secret", "refresh"):
         return Weight.TOKEN
     return None
 
 
-def _of_last(words: list[str], joined: str, name: str) -> Weight:
+def _weigh_last_word(words: list[str], joined: str, name: str) -> Weight:
+    """The weight of a name by its last word."""
     last = words[-1]
     if last in ("pass", "pwd"):
+        # DB_PASS is a password; TEST_PASS or first_pass may be a count.
         owned = len(words) > 1 and (words[-2] in _OWNERS or last == "pwd")
         return Weight.TYPED if not owned or last == "pwd" else Weight.SECRET
     if joined.endswith(("sshpass", "dbpass", "userpass", "userpwd")):
@@ -109,36 +124,43 @@ def _of_last(words: list[str], joined: str, name: str) -> Weight:
     return Weight.RANDOM if last in _RANDOM else Weight.NONE
 
 
-def looks_secret(value: str, known: Weight) -> bool:
-    """Whether a value under a name of this weight is to be hidden."""
-    if known is Weight.NONE or not value or _HARMLESS.match(value):
+def looks_secret(value: str, name_weight: Weight) -> bool:
+    """Return whether a value is to be hidden under a name of this weight."""
+    if name_weight is Weight.NONE or not value or _HARMLESS.match(value):
         return False
-    if known is Weight.SECRET:
+    if name_weight is Weight.SECRET:
         return True
-    if known is Weight.TOKEN:
+    if name_weight is Weight.TOKEN:
         return not _NUMBER.match(value)
-    if known is Weight.TYPED:
+    if name_weight is Weight.TYPED:
         if len(value) < 4 or value[0] in "/~.$" or _NUMBER.match(value):
             return False
         return any(not char.isalpha() for char in value) or len(value) >= 8
-    return _random(value)
+    return _looks_random(value)
 
 
-def _random(value: str) -> bool:
-    """Long, of letters and digits, no path, no words: the entropy is that of a key, not of a sentence."""
+def _looks_random(value: str) -> bool:
+    """Return whether a text is long, of letters and digits, no path and no words: the entropy is that of a
+    key, not of a sentence.
+    """
     text = value.rstrip("=")
+    # A key of less than ten characters is told by its name; above 4096 it is data.
     if not 10 <= len(text) <= 4096 or any(char in "./ ()[]{}<>" for char in text[:2]) or " " in text:
         return False
+    # For ASCII by the C of str.count: this is asked of each long value of a log.
     digits = sum(map(text.count, "0123456789")) if text.isascii() else sum(map(str.isdigit, text))
+    # Random base64 has a digit in about six characters; identifiers of programs have hardly any.
     if digits < max(2, len(text) // 12) or not any(map(str.isalpha, text)):
         return False
     if text.lower().startswith("0x") or _JOINED_WORDS.match(text) or ("/" in text and "." in text):
         return False
+    # Random hex has nearly 4 bits a character, base64 nearly 6; in few characters each letter occurs once
+    # anyway.
     need = 3.0 if len(text) >= 16 else 3.2
     return entropy(text) >= need
 
 
 def entropy(text: str) -> float:
-    """Bits for each character, after Shannon."""
+    """Bits per character, after Shannon."""
     size = len(text)
     return -sum(count / size * math.log2(count / size) for count in Counter(text).values())

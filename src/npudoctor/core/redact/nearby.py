@@ -23,7 +23,9 @@ _REST = pattern(r"[\w.-]{0,80}")
 _BACK = 80  # characters of a name before the word that tells
 _PLAIN_PASSWORD = pattern(r"(?i)pass(?:wo?r?d|wd|phrase|code)s?$|pwd$|密码$|口令$")
 
+# What may close the name: quotes, HTML's quote, Markdown's bold.
 _CLOSE = r"(?:\\{0,7}[\"'`]|&quot;|\*\*|__)?"
+# A remark in brackets between a name and its value: "password (8 characters): ...".
 _NOTE = r"(?:\s?\([^()\n]{1,40}\)|\s?\[[^\[\]\n]{0,40}\])?"
 # Signs that surely announce a value.
 _SIGN = pattern(
@@ -54,7 +56,9 @@ _VALUE = pattern(
 )
 # Chinese goes on right behind a value: "口令Zx9k登录".
 _ASCII = pattern(r"[!-~]+|.+")
+# Punctuation that ends the sentence and not the value.
 _TRAILING = ".,;:!?)]}>"
+# node2, v1.2.3, 12GB/s, 10:30: numbered or measured things, which look mixed.
 _NUMBERED = pattern(
     r"[a-z]{2,}[-_]?\d{1,4}$|v?\d+(?:\.\d+)+\S{0,20}$|\d[\d.,]*[a-z%]{1,6}(?:/[a-z]{1,3})?$|\d+[a-z]?[-:/x]\d+\S*$",
     re.I,
@@ -62,14 +66,17 @@ _NUMBERED = pattern(
 _JOINED = pattern(r"[a-z]+\d{0,4}(?:[_.:/-](?:[a-z]+\d{0,4}|\d{1,6}))+$", re.IGNORECASE)
 _UNLIKE_WORDS = pattern(r"[\d!@#%^*+?]")  # the quick look before the next
 _MIXED = pattern(r"\d|(?!^)[!@#%^*+?](?!$)")
+# Latin letters only: a Chinese word beside digits is a sentence.
 _LETTER = pattern(r"[A-Za-z\u00c0-\u024f]")
 _CAPITALS = pattern(r"[A-Z][a-z]+(?:[_.:-][A-Z]?[a-z]+)*\d{2,4}$")
+# Words that are counted in logs of training: rank3, step100; and names of algorithms: sha256.
 _COUNTED = pattern(r"(?i)(?:sha|md|utf|aes|rsa|base|argon|node|rank|step|line|v)-?\d|\d")
+# Brackets, calls, hex, formats of printf: source code, which logs quote beside such names.
 _CODE = pattern(r"[\[\](){}$<>]|0x[0-9a-f]|\w+::|[a-z][a-z+.-]{1,12}://|\w+=|--|%[sdrifgx(]", re.IGNORECASE)
 
 
 def find_nearby(text: str) -> Iterator[Span]:
-    """First and last+1 of each value, of all telling names of a text."""
+    """Yield (first, last+1) of each value, for all telling names of a text."""
     done = 0
     for word in _WORD.finditer(text):
         if word.start() < done:
@@ -79,6 +86,7 @@ def find_nearby(text: str) -> Iterator[Span]:
         while (
             begin > least
             and (text[begin - 1].isalnum() or text[begin - 1] in "_-.")
+            # From U+2E80 on are the characters of Chinese and Japanese, which isalnum() accepts.
             and text[begin - 1] < "\u2e80"
         ):
             begin -= 1
@@ -87,64 +95,68 @@ def find_nearby(text: str) -> Iterator[Span]:
         end = rest.end() if rest else word.end()
         while end > word.end() and text[end - 1] in ".-":
             end -= 1
-        known = weight(text[begin:end].replace(" ", "_"))
-        if known is not Weight.NONE:
-            span = _value(text, text[begin:end], end, known)
+        name_weight = weight(text[begin:end].replace(" ", "_"))
+        if name_weight is not Weight.NONE:
+            span = _find_value(text, text[begin:end], end, name_weight)
             if span:
                 yield span
                 end = span[1]
         done = end
 
 
-def _value(text: str, name: str, at: int, known: Weight) -> Optional[Span]:
+def _find_value(text: str, name: str, at: int, name_weight: Weight) -> Optional[Span]:
     plain = bool(_PLAIN_PASSWORD.search(name))
+    # The strongest sign first: what follows a colon is judged less strictly than a word of a sentence.
     for form, ask in (
-        (_SIGN, _after_sign),
-        (_CELL, _after_cell),
-        (_LINK, _after_link),
-        (_WORDS, _after_link),
+        (_SIGN, _is_value_after_sign),
+        (_CELL, _is_value_after_cell),
+        (_LINK, _is_value_after_link),
+        (_WORDS, _is_value_after_link),
     ):
         match = form.match(text, at)
         value = _VALUE.match(text, match.end()) if match else None
         if value and match:
-            span = _span(value)
-            if ask(text[span[0] : span[1]], known, plain):
+            span = _value_span(value)
+            if ask(text[span[0] : span[1]], name_weight, plain):
                 return span
-    if known in (Weight.SECRET, Weight.TOKEN):
-        return _after_blank(text, at, plain) or _after_slash(text, at)
+    # A blank announces a value only behind the surest names: "token Zx9k".
+    if name_weight in (Weight.SECRET, Weight.TOKEN):
+        return _find_after_blank(text, at, plain) or _find_after_slash(text, at)
     return None
 
 
-def _span(value: re.Match[str]) -> Span:
+def _value_span(value: re.Match[str]) -> Span:
     group = "quoted" if value["quoted"] else "bare"
     text = value[group]
-    kept = text if group == "quoted" else _ASCII.match(text)[0].rstrip(_TRAILING)  # type: ignore[index]
-    return value.start(group), value.start(group) + len(kept)
+    content = text if group == "quoted" else _ASCII.match(text)[0].rstrip(_TRAILING)  # type: ignore[index]
+    return value.start(group), value.start(group) + len(content)
 
 
-def _after_sign(value: str, known: Weight, plain: bool) -> bool:
+def _is_value_after_sign(value: str, name_weight: Weight, plain: bool) -> bool:
     return (
         looks_chosen(value, 6)
-        if known in (Weight.SECRET, Weight.TOKEN, Weight.TYPED)
-        else looks_secret(value, known)
+        if name_weight in (Weight.SECRET, Weight.TOKEN, Weight.TYPED)
+        else looks_secret(value, name_weight)
     )
 
 
-def _after_cell(value: str, known: Weight, plain: bool) -> bool:
-    """One of the questions that the table of `_value` asks."""
-    return _after_sign(value, known, plain) or (plain and looks_chosen(value, 5, numbered=True))
+def _is_value_after_cell(value: str, name_weight: Weight, plain: bool) -> bool:
+    """Return whether a value in the cell beside a telling name is to be hidden."""
+    return _is_value_after_sign(value, name_weight, plain) or (
+        plain and looks_chosen(value, 5, numbered=True)
+    )
 
 
-def _after_link(value: str, known: Weight, plain: bool) -> bool:
-    return known in (Weight.SECRET, Weight.TOKEN) and looks_chosen(value, 5, numbered=plain)
+def _is_value_after_link(value: str, name_weight: Weight, plain: bool) -> bool:
+    return name_weight in (Weight.SECRET, Weight.TOKEN) and looks_chosen(value, 5, numbered=plain)
 
 
-def _after_blank(text: str, at: int, plain: bool) -> Optional[Span]:
+def _find_after_blank(text: str, at: int, plain: bool) -> Optional[Span]:
     match = (_BLANK if text[at - 1].isascii() else _ANY_BLANK).match(text, at)
     value = _VALUE.match(text, match.end()) if match else None
     if value is None:
         return None
-    span = _span(value)
+    span = _value_span(value)
     word = text[span[0] : span[1]]
     # A word in quotes beside "password" is one; beside "token" it is what a parser stumbles over.
     if looks_chosen(word, 6, numbered=plain) or (
@@ -154,8 +166,8 @@ def _after_blank(text: str, at: int, plain: bool) -> Optional[Span]:
     return None
 
 
-def _after_slash(text: str, at: int) -> Optional[Span]:
-    """The part of a URL's path that follows: /reset/token/X."""
+def _find_after_slash(text: str, at: int) -> Optional[Span]:
+    """The next part of a URL's path: /reset/token/X."""
     value = _VALUE.match(text, at + 1) if _SLASH.match(text, at) else None
     if value is None or not value["bare"]:
         return None
@@ -164,8 +176,11 @@ def _after_slash(text: str, at: int) -> Optional[Span]:
 
 
 def looks_chosen(value: str, least: int, numbered: bool = False) -> bool:
-    """Whether a value is no word, number, path or code, but letters mixed with digits or signs; `numbered`
-    lets "hunter2" and "Sunny-Day2024" count, which else may be "node2" and "Atlas-A2"."""
+    """Return whether a value is no word, number, path or code, but letters mixed with digits or signs.
+
+    `numbered` accepts "hunter2" and "Sunny-Day2024", which otherwise may be "node2" and "Atlas-A2". `least`:
+    characters.
+    """
     if not least <= len(value) <= 1024 or not _UNLIKE_WORDS.search(value):
         return False
     if not _MIXED.search(value) or not _LETTER.search(value):

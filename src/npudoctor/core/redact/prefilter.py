@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+# Also what the patterns recognise as hidden already; a change must reach names._HARMLESS.
 HIDDEN = "***"
 
 # What a lower-case text must hold to be worth the patterns. One for each family of forms: a test asks for an
@@ -53,6 +54,7 @@ NEAR = (
 PHRASES = ("phrase", "mnemonic", "seed words", "recovery words", "backup words")
 ALONE = ("password", "bearer", "api key", "requirepass", "masterauth", *PHRASES)
 SPOKEN = ("密码", "口令", "密钥", "令牌", "私钥", "凭证", "凭据", "秘钥", "暗号")
+# The beginnings of tokens in forms.py, in lower case.
 SHAPES = (
     ":// :*: sas= %3a%2f%2f @ --user proxy :543 :6432: :aa begin @tcp( webhook hooks /hook/ eyj aiza ya29."
     " gocspx- 1//0 akia asia abia acca ltai akid aklt hf_ api_org_ ghp_ gho_ ghs_ ghu_ ghr_ github_pat_"
@@ -71,6 +73,7 @@ PROGRAMS = (
 ).split()
 # Programs whose names are in many words: only with an option.
 _BRIEF = ("rar", "ctr", "xh", "http")
+# "http" alone is in every log; with an option behind it, it may be HTTPie.
 _OPTION = (" -", '"-', "'-")
 SHORT = tuple(
     f"{name}{mark}" for name in ("ak", "sk", "pat", "sid") for mark in ("=", ":", '"', "'", " =", " :")
@@ -80,7 +83,7 @@ _TRIGGERS = (*NEAR, *ALONE, *SPOKEN, *SHAPES, *PROGRAMS, *SHORT)
 
 
 def may_hold_secret(text: str) -> bool:
-    """Whether a text may hold a secret at all: cheap, and never wrong in the dangerous direction."""
+    """Return whether a text may hold a secret: cheap; it may say yes for nothing, never no for a secret."""
     # Short texts are asked about again and again: most checks are skipped for the same reasons.
     return _holds_trigger(text) if len(text) <= _SHORT_TEXT else _holds_trigger.__wrapped__(text)
 
@@ -88,6 +91,7 @@ def may_hold_secret(text: str) -> bool:
 @lru_cache(maxsize=256)
 def _holds_trigger(text: str) -> bool:
     lowered = text.lower()
+    # JSON may write every letter as an escape.
     if "\\u00" in lowered:
         from npudoctor.core.redact.escapes import unescape
 
@@ -96,10 +100,12 @@ def _holds_trigger(text: str) -> bool:
 
 
 def holds_name(lowered: str) -> bool:
+    """Return whether a telling name stands in a lower-case text, and a sign that may announce its value."""
     return any(name in lowered for name in _NAMES) and (
         lowered[:1] == "-" or any(mark in lowered for mark in _MARKS)
     )
 
 
 def holds_brief(lowered: str) -> bool:
+    """Return whether a program with a short name stands in a lower-case text, and an option."""
     return any(name in lowered for name in _BRIEF) and any(mark in lowered for mark in _OPTION)

@@ -9,6 +9,7 @@ from npudoctor.core.redact.prefilter import HIDDEN, may_hold_secret
 
 def redact(text: str) -> str:
     """The text without its secrets: `password=***`, `https://bob:***@host`."""
+    # The patterns are loaded only for what may need them.
     if not may_hold_secret(text):
         return text
     from npudoctor.core.redact.redactor import Redactor
@@ -17,7 +18,7 @@ def redact(text: str) -> str:
 
 
 def redact_lines(lines: Iterable[str]) -> tuple[str, ...]:
-    """Lines that belong together, of which a private key may fill several."""
+    """Redact lines that belong together; a private key may fill several of them."""
     lines = tuple(lines)
     if not any(map(may_hold_secret, lines)):
         return lines
@@ -28,19 +29,20 @@ def redact_lines(lines: Iterable[str]) -> tuple[str, ...]:
 
 
 def redact_value(value: object) -> object:
-    """A value as JSON has it, every text in it without its secrets; a telling key hides its text."""
+    """A JSON value without secrets in any of its texts; a telling key hides its text."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
-        return {key: _under(key, part) for key, part in value.items()}
+        return {key: _redact_member(key, part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
+        # Lines of one text, such as evidence: a key may go over several of them.
         if all(isinstance(part, str) for part in value):
             return list(redact_lines(value))
         return [redact_value(part) for part in value]
     return value
 
 
-def _under(key: object, value: object) -> object:
+def _redact_member(key: object, value: object) -> object:
     if isinstance(key, str) and isinstance(value, str) and may_hold_secret(f"{key}="):
         from npudoctor.core.redact.assignments import hides
 

@@ -36,7 +36,9 @@ Secret = tuple[int, int, str]
 
 
 class Redactor:
-    """`text` stands alone; `line` remembers whether a private key has begun and not yet ended."""
+    """Redacts a whole text (`text`), or lines one after the other (`line`), across which a private key may go
+    on.
+    """
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -44,23 +46,23 @@ class Redactor:
         self._context = Context()
 
     @property
-    def within(self) -> bool:
-        """Whether the next line is one of a private key."""
+    def in_private_key(self) -> bool:
+        """Whether the next line belongs to a private key."""
         return self._left > 0
 
-    def end(self) -> None:
-        """What follows belongs to another text."""
+    def begin_text(self) -> None:
+        """Forget the lines so far: what follows belongs to another text."""
         self._left = 0
         self._context = Context()
 
     def text(self, text: str) -> str:
-        """A whole text without its secrets."""
+        """Redact a whole text."""
         if not may_hold_secret(text):
             return text
-        return self._without(text, [*_find_everywhere(text), *(_find_below(text) if "\n" in text else ())])
+        return self._hide(text, [*_find_secrets(text), *(_find_in_context(text) if "\n" in text else ())])
 
     def line(self, text: str) -> str:
-        """The next line of a text."""
+        """Redact the next line of a text."""
         if self._left:
             end = KEY_END.search(text)
             self._left = 0 if end else self._left - 1
@@ -68,8 +70,8 @@ class Redactor:
         below = self._context.line(text) if self._context.open or OPENS.search(text) else ()
         secrets = [(*span, "named") for span in below]
         if may_hold_secret(text):
-            secrets += _find_everywhere(text)
-        shown = self._without(text, secrets)
+            secrets += _find_secrets(text)
+        shown = self._hide(text, secrets)
         begun = [match.end() for match in KEY_BEGIN.finditer(text)] if "-----BEGIN" in text else []
         if begun and not KEY_END.search(text, begun[-1]):
             self._left = LONGEST_KEY
@@ -81,12 +83,15 @@ class Redactor:
             return text[: body.start(1)] + HIDDEN
         return shown
 
-    def together(self, lines: Sequence[str]) -> list[str]:
-        """Lines that follow each other, hidden one by one, without what only tells beside the others."""
+    def hide_dumps(self, lines: Sequence[str]) -> list[str]:
+        """The same lines: only what leaves the machine is searched for dumps of the environment
+        (BundleRedactor).
+        """
         return list(lines)
 
-    def _without(self, text: str, secrets: list[Secret]) -> str:
+    def _hide(self, text: str, secrets: list[Secret]) -> str:
         parts, done = [], 0
+        # Of two that begin at one place the longer first: it covers the other.
         for begin, end, kind in sorted(secrets, key=lambda secret: (secret[0], -secret[1])):
             if end <= done:
                 continue
@@ -97,8 +102,8 @@ class Redactor:
         return "".join(parts) + text[done:]
 
 
-def _find_everywhere(text: str) -> Iterator[Secret]:
-    """Every secret, those among them that JSON has written with escapes."""
+def _find_secrets(text: str) -> Iterator[Secret]:
+    """Every secret, also those that JSON has written with escapes."""
     yield from _find(text)
     if UNICODE_MARK in text or UNICODE_MARK.upper() in text:
         unescaped, places = unescape(text)
@@ -106,8 +111,8 @@ def _find_everywhere(text: str) -> Iterator[Secret]:
             yield places[begin], places[end], kind
 
 
-def _find_below(text: str) -> Iterator[Secret]:
-    """What lines of a text make secret in those below them."""
+def _find_in_context(text: str) -> Iterator[Secret]:
+    """The secrets that lines of a text announce in the lines below them."""
     context, at = Context(), 0
     for line in text.split("\n"):
         if context.open or OPENS.search(line):
@@ -118,8 +123,9 @@ def _find_below(text: str) -> Iterator[Secret]:
 
 def _find(text: str) -> Iterator[Secret]:
     """Every secret, in no order; they may overlap."""
-    yield from _keys(text)
+    yield from _find_private_keys(text)
     families = families_of(text)
+    # Each only where a word of its family is in the text: most lines of a log have none.
     finders = (
         (families.names, find_assigned),
         (families.near, find_nearby),
@@ -130,13 +136,13 @@ def _find(text: str) -> Iterator[Secret]:
         for begin, end in finder(text) if worth else ():
             yield begin, end, "named"
     if families.programs:
-        for begin, end in Values(text).each((at, Weight.SECRET) for at in _arguments(text)):
+        for begin, end in Values(text).find_each((at, Weight.SECRET) for at in _find_arguments(text)):
             yield begin, end, "command"
     yield from _find_shaped(text, families)
 
 
 def _find_shaped(text: str, families: Families) -> Iterator[Secret]:
-    """What its own form or what stands right before it tells, whatever its name."""
+    """The secrets that their own form, or what stands right before them, tells, whatever their name."""
     shaped = (
         (families.headers, HEADERS, "header"),
         (families.shapes, WEB, "url"),
@@ -149,12 +155,13 @@ def _find_shaped(text: str, families: Families) -> Iterator[Secret]:
                     yield match.start(1), match.end(1), kind
     for match in URL.finditer(text) if families.shapes else ():
         place = password_span(match[1], match[2])
+        # Hidden already, by another form or by who wrote the log.
         if place and text[match.start(2) + place[0] : match.start(2) + place[1]] != HIDDEN:
             yield match.start(2) + place[0], match.start(2) + place[1], "url"
 
 
-def _arguments(text: str) -> Iterator[int]:
-    """Where an argument of a program begins that is a secret."""
+def _find_arguments(text: str) -> Iterator[int]:
+    """Where each argument of a program begins that is a secret."""
     for form in COMMANDS:
         yield from (match.end() for match in form.finditer(text))
     for program, option in OPTIONS:
@@ -164,8 +171,8 @@ def _arguments(text: str) -> Iterator[int]:
             yield from (argument.end() for argument in option.finditer(text, begin, at))
 
 
-def _keys(text: str) -> Iterator[Secret]:
-    """Private keys, each to its end, or to that of the text."""
+def _find_private_keys(text: str) -> Iterator[Secret]:
+    """Private keys, each to its end, or to the end of the text."""
     at = 0
     while begin := KEY_BEGIN.search(text, at):
         end = KEY_END.search(text, begin.end())
@@ -193,12 +200,13 @@ _OF_IT = pattern(
     r"|(?:ok|okay|correct|right|good|fine|bad)(?=\W*(?:$|\n|and\b|but\b|so\b|for\b)))\b",
     re.IGNORECASE,
 )
+# At most 24 words, as many as a phrase may have.
 _SENTENCE = pattern(r"[^\s\"'`,;]+(?: [^\s\"'`,;]+){0,23}")
 _QUOTED = pattern(r"\\{0,7}([\"'`])([^\"'`\n]{1,400})")
 
 
 def find_phrases(text: str) -> Iterator[Span]:
-    """First and last+1 of each."""
+    """Yield (first, last+1) of each passphrase and seed phrase."""
     for match in _SEED.finditer(text):
         yield match.span(1)
     for match in _SAID.finditer(text):

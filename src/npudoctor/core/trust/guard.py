@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Optional
 
 
+# Imported by site.py at every start, if they are found.
 _CUSTOMISATIONS = ("sitecustomize", "usercustomize")
 _SITES = ("site-packages", "dist-packages")
 
@@ -31,16 +32,23 @@ class Untrusted(ImportError):
 
 
 def is_needed() -> bool:
-    """Whether we have the powers of root. A "/" that is not root's is seen from a user namespace, in which
-    all others' files look alike and ours is an ordinary user's power."""
+    """Return whether we have the powers of root.
+
+    A "/" that is not root's is seen from a user namespace, in which all others' files look alike and our
+    power is an ordinary user's.
+    """
     return os.geteuid() == 0 and os.stat("/").st_uid == 0
 
 
 def secure(folders: "Iterable[str]") -> None:
-    """Let nothing of another user count from here on, and search these folders, too, as far as they may;
-    Untrusted where we are another user's ourselves, or Python has already run something."""
+    """Let nothing of another user be loaded from here on; also search these folders for modules, as far as
+    they are safe.
+
+    Untrusted where our own files are another user's, or Python has already run something of another user's.
+    """
     counts: Callable[[str], bool] = os.path.exists
     if is_needed():
+        # "" and relative entries are the working directory, whoever owns it.
         sys.path[:] = [path for path in sys.path if path.startswith("/")]
         from npudoctor.core import messages
 
@@ -61,18 +69,18 @@ class _Guard:
     """The first finder of modules: asks the others, and judges what they find."""
 
     def __init__(self) -> None:
-        from npudoctor.core.trust.paths import Ways
+        from npudoctor.core.trust.paths import PathTrust
 
-        self._ways: Ways = Ways(0)
-        self._folders: dict[
-            str, bool
-        ] = {}  # of modules: where one is good, only the module's own file is left
+        self._ways: PathTrust = PathTrust(0)
+        # Folders of modules: where one is safe, only the module's own file must be looked at.
+        self._folders: dict[str, bool] = {}
 
     def find_spec(
         self, name: str, path: "Optional[Sequence[str]]" = None, target: "Optional[ModuleType]" = None
     ) -> "Optional[ModuleSpec]":
         """The module as another finder finds it; Untrusted where root must not load it."""
         for finder in sys.meta_path:
+            # A second guard, as after two calls, must not ask itself.
             spec = None if type(finder) is _Guard else finder.find_spec(name, path, target)
             if spec is not None:
                 for file in _files_of(spec):
@@ -84,9 +92,12 @@ class _Guard:
         return None
 
     def judge_start(self) -> None:
-        """Untrusted where what is imported already could be another user's, or Python itself runs something
-        of another user's when it starts: customisations, and .pth files. Such code can take itself out of
-        what is loaded, but not out of its folder."""
+        """Raise Untrusted where what was imported already, or what Python runs at its start, could be another
+        user's.
+
+        Python runs customisations and .pth files. Such code can remove itself from what is loaded, but not
+        from its folder.
+        """
         for name, module in list(sys.modules.items()):
             spec = getattr(module, "__spec__", None)
             file = getattr(module, "__file__", None)
@@ -94,11 +105,13 @@ class _Guard:
                 why = None if self._is_plain(path) else self._why_not(path)
                 if why is not None:
                     ours = name.partition(".")[0] in ("npudoctor", "__main__", "os")
-                    raise Untrusted(_own_text(why) if ours else _run_text(path, why))
+                    raise Untrusted(_own_files_text(why) if ours else _start_up_text(path, why))
+        # With -S site.py does not run: no .pth file and no customisation was executed.
         if sys.flags.no_site:
             return
         site: Any = sys.modules["site"]
         by_variable = () if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "").split(":")
+        # With -s, or where real and effective user differ, ENABLE_USER_SITE is False or None.
         own = (site.getusersitepackages(),) if site.ENABLE_USER_SITE else ()
         for folder in dict.fromkeys((*by_variable, *own, *site.getsitepackages())):
             try:
@@ -111,16 +124,17 @@ class _Guard:
                 if in_site or (stem in _CUSTOMISATIONS and name == f"{stem}.py"):
                     why = self._why_not(f"{folder}/{name}")
                     if why is not None:
-                        raise Untrusted(_run_text(f"{folder}/{name}", why))
+                        raise Untrusted(_start_up_text(f"{folder}/{name}", why))
 
     def counts(self, path: str) -> bool:
-        """Whether root may look for modules in a folder, or read a file that leads to some."""
+        """Return whether root may search a folder for modules, or read a file that leads to some."""
         why_not = self._ways.why_not_folder if os.path.isdir(path) else self._ways.why_not
         return os.path.exists(path) and why_not(path) is None
 
     def _why_not(self, file: str) -> "Optional[str]":
-        """Of a file with code: it, and the folder that others must not put byte code into; of a module in an
-        archive the archive, which is the file that is there."""
+        """Why root must not load a file with code: the file, and its folder, into which others must not put
+        byte code. For a module in an archive: the archive.
+        """
         place, inside = os.path.abspath(file), False
         while not os.path.lexists(place):
             place, inside = os.path.dirname(place), True
@@ -132,7 +146,7 @@ class _Guard:
         return why
 
     def _is_plain(self, file: str) -> bool:
-        """Whether nothing is wrong for certain, as with most: root's, in a folder that is good."""
+        """Return whether a file is certainly safe, as most are: root's, in a folder that is safe."""
         folder = file.rpartition("/")[0]
         try:
             good = self._folders[folder]
@@ -150,11 +164,12 @@ class _Guard:
             entry = os.lstat(file)
         except OSError:
             return True  # byte code that is not there
+        # File type and the write bits of group and others in one comparison.
         return entry.st_uid == 0 and entry.st_mode & 0o170022 == stat.S_IFREG
 
 
 def _files_of(spec: "ModuleSpec") -> "Sequence[str]":
-    """What is executed for a module: its file, or its byte code; of a namespace its folders."""
+    """What is executed for a module: its file and byte code; for a namespace package its folders."""
     origin = spec.origin
     if origin is not None and origin.startswith("/"):
         cached = spec.cached
@@ -162,12 +177,13 @@ def _files_of(spec: "ModuleSpec") -> "Sequence[str]":
     return () if origin in ("built-in", "frozen") else list(spec.submodule_search_locations or ())
 
 
-def _own_text(why: str) -> str:
+def _own_files_text(why: str) -> str:
     from shlex import quote
 
     from npudoctor.core.messages import _
 
     program = os.path.abspath(sys.argv[0])
+    # The one file needs no installation, only a place that root alone can write to.
     if program.endswith(".pyz") and os.path.isfile(program):
         commands = f"install -m 755 {quote(program)} /usr/local/bin/npudoctor"
     else:
@@ -180,7 +196,7 @@ def _own_text(why: str) -> str:
     )
 
 
-def _run_text(file: str, why: str) -> str:
+def _start_up_text(file: str, why: str) -> str:
     from shlex import join
 
     from npudoctor.core.messages import _

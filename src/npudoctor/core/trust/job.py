@@ -12,18 +12,21 @@ from npudoctor.core.trust.trees import RootTrust
 
 # What CANN and ATB load code by; where they only write is not among these.
 _CODE = ("ASCEND_", "ATB_HOME_PATH", "TOOLCHAIN_HOME", "ASDOPS_HOME_PATH")
+# Folders for logs and caches: everybody may write there, and nothing is loaded from them.
 _WRITTEN = ("ASCEND_WORK_PATH", "ASCEND_CACHE_PATH", "ASCEND_PROCESS_LOG_PATH")
 
 
 def why_not_imported(
     trust: RootTrust, variables: Mapping[str, str], searched: Iterable[str], until: float = math.inf
 ) -> Optional[str]:
-    """Why root imports nothing with these variables; None where it may. `searched`: the folders in which an
-    import looks. After `until`, of the steady clock, no further folder is looked into.
+    """Why root must not import a job's modules with these variables; None where it may.
 
-    The interpreter, its standard library and its folders for packages are judged when it is started.
+    `searched`: the folders in which an import looks. `until`: a time of the steady clock, after which no
+    further folder is looked into. The interpreter, its standard library and its folders for packages are
+    judged when it is started.
     """
-    for why in _each(trust, variables, searched):
+    # Lazily: the first doubt ends the search, which may go through thousands of folders.
+    for why in _judge_sources(trust, variables, searched):
         if why:
             return _("not run as root, because other users may have written it: {why}", why=why)
         if time.monotonic() > until:
@@ -31,7 +34,10 @@ def why_not_imported(
     return None
 
 
-def _each(trust: RootTrust, variables: Mapping[str, str], searched: Iterable[str]) -> Iterator[Optional[str]]:
+def _judge_sources(
+    trust: RootTrust, variables: Mapping[str, str], searched: Iterable[str]
+) -> Iterator[Optional[str]]:
+    # PYTHONHOME replaces the standard library; LD_AUDIT loads a library before all others.
     for name in ("PYTHONHOME", "LD_AUDIT"):
         yield _("{variable} is set", variable=name) if variables.get(name) else None
     yield from map(trust.why_not_modules, searched)
@@ -40,5 +46,7 @@ def _each(trust: RootTrust, variables: Mapping[str, str], searched: Iterable[str
     yield from (trust.why_not_entries(folder) for folder in (libraries.split(":") if libraries else ()))
     preloaded = variables.get("LD_PRELOAD", "").replace(":", " ").split()
     yield from (trust.why_not_file(path) for path in preloaded if path.startswith("/"))
-    named = (name for name in variables if name.startswith(_CODE) and name not in _WRITTEN)
-    yield from (trust.why_not_folder(variables[name]) for name in named if variables[name][:1] == "/")
+    code_variables = (name for name in variables if name.startswith(_CODE) and name not in _WRITTEN)
+    yield from (
+        trust.why_not_folder(variables[name]) for name in code_variables if variables[name][:1] == "/"
+    )

@@ -14,15 +14,17 @@ from npudoctor.core.mounts import MOUNTINFO
 def why_not_entry(
     path: str, uid: int, mode: int, owners: Container[int], *, place: bool = False
 ) -> Optional[str]:
-    """Why what lies there could be another user's; None when only `owners` could have written it.
+    """Why another user could have written an entry; None when only `owners` (uids) could.
 
-    `place`: names are looked up in it. In a sticky folder others touch only their own, so that what is ours
-    there stays; but they put in more, which a place must not have.
+    `place`: names are looked up in it. In a sticky folder others touch only their own entries, so that ours
+    are safe there; but they can add some, which a place must not have.
     """
+    # Whoever owns a file can change its mode, whatever it is now.
     if uid not in owners:
         return _("{path} belongs to another user", path=path)
     if stat.S_ISLNK(mode):
         return None  # a link has no mode of its own; its owner and its folder are what counts
+    # The sticky bit means this only on folders (chmod(1)).
     sticky = stat.S_ISDIR(mode) and mode & stat.S_ISVTX
     if mode & 0o022 and (place or not sticky):
         return _("{path} is writable by other users", path=path)
@@ -30,8 +32,9 @@ def why_not_entry(
 
 
 def why_not_mounted(path: str, points: Iterable[str]) -> Optional[str]:
-    """Why the owners that a file system tells do not count: another user mounted it, at one of these points,
-    and chooses them."""
+    """Why the owners shown by a file system do not count: another user mounted it at one of these points, and
+    chooses them. None where none did.
+    """
     for point in points:
         if path == point or path.startswith(f"{point}/"):
             return _(
@@ -41,8 +44,10 @@ def why_not_mounted(path: str, points: Iterable[str]) -> Optional[str]:
 
 
 def why_not_elsewhere(path: str, device: int, of_root: int) -> Optional[str]:
-    """The same where nothing lists the mounts: only the file system of "/", over which no user mounts
-    anything, is not another user's for certain."""
+    """The same where nothing lists the mounts: only the file system of "/" is certainly not another user's.
+
+    `device`: st_dev of the path; `of_root`: of "/".
+    """
     if device == of_root:
         return None
     return _(
@@ -53,5 +58,5 @@ def why_not_elsewhere(path: str, device: int, of_root: int) -> Optional[str]:
 
 
 def is_own_file(status: os.stat_result, uid: int) -> bool:
-    """Whether it is a regular file of this user's, which nobody else may write."""
+    """Return whether it is a regular file of this user, which nobody else may write."""
     return stat.S_ISREG(status.st_mode) and why_not_entry("", status.st_uid, status.st_mode, (uid,)) is None

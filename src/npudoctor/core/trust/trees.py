@@ -18,6 +18,7 @@ from npudoctor.core.mounts import MOUNTINFO, UTAB, user_mount_points
 from npudoctor.core.trust.rule import why_not_elsewhere, why_not_entry, why_not_mounted
 
 MOST = 20_000  # folders of one tree
+# Debian's Python uses the second name.
 PACKAGES = ("site-packages", "dist-packages")
 # Folders for some processors below a folder of libraries, where the loader of glibc looks first.
 _FOR_PROCESSORS = pattern(
@@ -26,6 +27,7 @@ _FOR_PROCESSORS = pattern(
 )
 _DEEP = 4  # of these below each other: tls/haswell/avx512_1/x86_64
 _MOUNTS_LIMIT = 64 << 20  # a line is some hundred bytes, and a container has some
+# What an import executes.
 _CODE = (".py", ".pyc", ".so")
 _ROOT = (0,)
 
@@ -33,8 +35,8 @@ _ROOT = (0,)
 if TYPE_CHECKING:  # of which a run needs nothing
     from typing import Protocol
 
-    class Entry(Protocol):
-        """What lies at a path."""
+    class PathStatus(Protocol):
+        """Mode, owner and device of what is at a path, as of lstat or stat."""
 
         @property
         def mode(self) -> int: ...
@@ -48,20 +50,22 @@ if TYPE_CHECKING:  # of which a run needs nothing
         @property
         def is_dir(self) -> bool: ...
 
-    class Disk(Protocol):
-        """The machine's files by paths that are free of links."""
+    class OwnerLister(Protocol):
+        """Lists folders by paths that are free of links."""
 
         def owners(self, path: str) -> list[tuple[str, int, int]]: ...
 
-    class Files(Protocol):
-        """The files by which it is judged, as of `npudoctor.host.fs.files`, which says what each answers."""
+    class FileLookup(Protocol):
+        """The files by which it is judged; `npudoctor.host.fs.files` implements it and says what each method
+        returns.
+        """
 
         @property
-        def disk(self) -> Disk: ...
+        def disk(self) -> OwnerLister: ...
 
-        def lstat(self, path: str) -> Optional[Entry]: ...
+        def lstat(self, path: str) -> Optional[PathStatus]: ...
 
-        def stat(self, path: str) -> Optional[Entry]: ...
+        def stat(self, path: str) -> Optional[PathStatus]: ...
 
         def real(self, path: str) -> Optional[str]: ...
 
@@ -71,56 +75,64 @@ if TYPE_CHECKING:  # of which a run needs nothing
 
         def owners(self, path: str) -> list[tuple[str, int, int]]: ...
 
-        def steps(self, path: str) -> Sequence[tuple[str, Entry]]: ...
+        def steps(self, path: str) -> Sequence[tuple[str, PathStatus]]: ...
 
-        def find_missing_part(self, link: str) -> tuple[Optional[str], Sequence[tuple[str, Entry]]]: ...
+        def find_missing_part(self, link: str) -> tuple[Optional[str], Sequence[tuple[str, PathStatus]]]: ...
 
         def text(self, path: str, limit: int) -> Optional[str]: ...
 
 
-def is_trusted_way(files: Files, path: str, owners: Container[int]) -> bool:
-    """Whether what a path names and every folder and link on the way are these users', and nobody else may
-    write to them. What cannot be looked at is not."""
+def is_trusted_way(files: FileLookup, path: str, owners: Container[int]) -> bool:
+    """Return whether a path and every folder and link on the way belong to these users, and nobody else may
+    write to them. False where that cannot be seen.
+    """
     try:
         steps = files.steps(path)
+    # ValueError: the path is relative.
     except (CannotTell, ValueError):
         return False
     reasons = (why_not_entry(step, entry.uid, entry.mode, owners) for step, entry in steps)
     return bool(steps) and not any(reasons)
 
 
-def _once_each(judge: Callable[[RootTrust, str], Optional[str]]) -> Callable[[RootTrust, str], Optional[str]]:
-    """Each path is judged once; what cannot be looked at is not trusted."""
+def _judge_once(
+    judge: Callable[[RootTrust, str], Optional[str]],
+) -> Callable[[RootTrust, str], Optional[str]]:
+    """Decorate a method so that each path is judged once; what cannot be looked at is not trusted."""
 
     @wraps(judge)
     def answer(trust: RootTrust, path: str) -> Optional[str]:
-        known, key = trust.known, (judge.__name__, path)
-        if key not in known:
+        # By the name of the method, too: a folder may be fine as a parent and not as a place for libraries.
+        reasons, key = trust.reasons, (judge.__name__, path)
+        if key not in reasons:
             try:
-                known[key] = judge(trust, path)
+                reasons[key] = judge(trust, path)
             except CannotTell as unknown:
-                known[key] = unknown.reason
+                reasons[key] = unknown.reason
             except OSError as error:
-                known[key] = _("{path} cannot be read: {why}", path=path, why=strerror(error.errno))
+                reasons[key] = _("{path} cannot be read: {why}", path=path, why=strerror(error.errno))
             except ValueError:
-                known[key] = _("{path} is not an absolute path", path=path)
-        return known[key]
+                reasons[key] = _("{path} is not an absolute path", path=path)
+        return reasons[key]
 
     return answer
 
 
 class RootTrust:
-    """Judges paths for root; each once. Every answer is None, or why not."""
+    """Judges paths for root, each once. Every method returns None where the path is safe, else the reason.
 
-    def __init__(self, files: Files) -> None:
+    `reasons`: the answers so far, by name of the method and path.
+    """
+
+    def __init__(self, files: FileLookup) -> None:
         self._files = files
-        self.known: dict[tuple[str, str], Optional[str]] = {}
+        self.reasons: dict[tuple[str, str], Optional[str]] = {}
         self._by_users: Optional[tuple[str, ...]] = None
         self._blind = False
 
-    @_once_each
+    @_judge_once
     def why_not(self, path: str) -> Optional[str]:
-        """Of a file or folder that is there: it, and all folders and links on the way to it."""
+        """For a file or folder that exists: it, and all folders and links on the way to it."""
         steps = self._files.steps(path)
         if not steps:
             return _("{path} does not exist", path=path)
@@ -134,9 +146,11 @@ class RootTrust:
                 return why
         return None
 
-    @_once_each
+    @_judge_once
     def why_not_folder(self, folder: str) -> Optional[str]:
-        """Of a folder in which names are looked up: others may put nothing into it, nor make it."""
+        """For a folder in which names are looked up: others must not be able to add names, or to make it
+        where it is missing.
+        """
         here = folder
         while self._files.stat(here) is None and here != "/":
             if self._files.lstat(here) is not None:
@@ -149,50 +163,55 @@ class RootTrust:
         return why_not_entry(here, entry.uid, entry.mode, _ROOT, place=True)
 
     def why_not_file(self, path: str) -> Optional[str]:
-        """Of a file, which others may not make where it is missing."""
+        """For a file, which others must not be able to make where it is missing."""
         missing = path.startswith("/") and self._files.stat(path) is None
         return self.why_not_folder(path) if missing else self.why_not(path)
 
     def why_not_modules(self, path: str) -> Optional[str]:
-        """Of an entry of a search path for modules: a folder with all that is in it; a zip file; what is not
-        there, and others must not be able to make."""
+        """For an entry of a search path for modules: a folder with all that is in it, a zip file, or a
+        missing path.
+        """
         if not path.startswith("/"):
             return _("{path} is not an absolute path", path=path or '""')
         entry = self._files.stat(path)
         return self.why_not_tree(path) if entry is not None and entry.is_dir else self.why_not_file(path)
 
-    @_once_each
+    @_judge_once
     def why_not_entries(self, folder: str) -> Optional[str]:
-        """The same with every entry that it has; a folder that is missing has none. Folders for packages
-        below a standard library are not its own: no import by name leads into them."""
+        """For a folder with every entry in it; a missing folder has none.
+
+        Folders for packages below a standard library are left out: no import by name leads into them.
+        """
         why = self.why_not_folder(folder)
         if why:
             return why
+        # Entries are judged by their real paths, as mount points are given so.
         here = self._files.real(folder) or folder
         plain = not self._mounted_by_users() and not self._blind
         for name, uid, mode in self._files.owners(folder):
             if plain and not uid and (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) and not mode & 0o022:
                 continue  # nothing is wrong with it: what _entry says of most, of which there are thousands
-            why = self._entry(here, name, uid, mode)
+            why = self._why_not_entry_of(here, name, uid, mode)
             if why:
                 return why
         return None
 
-    @_once_each
+    @_judge_once
     def why_not_tree(self, folder: str) -> Optional[str]:
-        """The same with all that lies below it, through links; without its folders for packages."""
+        """For a folder with all that is below it, through links; without its folders for packages."""
         # Tens of thousands of files: below a folder that is judged, no way is walked again for each.
         why = self.why_not_entries(folder)
-        todo, seen = [self._files.real(folder)], set[str]()
+        todo, visited = [self._files.real(folder)], set[str]()
         while todo and not why:
             here = todo.pop()
-            if here is None or here in seen:
+            if here is None or here in visited:
                 continue
-            seen.add(here)
-            if len(seen) > MOST:
+            visited.add(here)
+            # Root must not spend minutes on a tree that somebody made large on purpose.
+            if len(visited) > MOST:
                 return _("{path} has more than {most} folders", path=folder, most=MOST)
             for name, uid, mode in self._files.disk.owners(self._files.disk_path(here)):
-                why = why or self._entry(here, name, uid, mode)
+                why = why or self._why_not_entry_of(here, name, uid, mode)
                 if name in PACKAGES:
                     continue
                 if stat.S_ISLNK(mode):
@@ -202,49 +221,53 @@ class RootTrust:
         return why
 
     def why_not_libraries(self, folder: str) -> Optional[str]:
-        """Of a folder in which the loader looks for libraries: it, those in it for some processors, and every
-        entry of these."""
-        folders = (folder, *self.for_processors(folder))
+        """For a folder in which the loader looks for libraries: it, its folders for some processors, and
+        every entry of these.
+        """
+        folders = (folder, *self.find_processor_folders(folder))
         return next(filter(None, map(self.why_not_entries, folders)), None)
 
-    @_once_each
+    @_judge_once
     def why_not_imports(self, folder: str) -> Optional[str]:
-        """Of the folder of a Python script, which comes first when that imports: all that has the name of a
-        module, and others may put nothing into it."""
+        """For the folder of a Python script, which is searched first: all that has the name of a module; and
+        others must not be able to add to it.
+        """
         why = self.why_not_folder(folder)
         real = self._files.real(folder)
         for name, uid, mode in [] if why or real is None else self._files.owners(folder):
             path = f"{folder.rstrip('/')}/{name}"
+            # Only a name that `import` can spell leads into a folder.
             target = self._folder_of(path) if not stat.S_ISREG(mode) and name.isidentifier() else None
             if target is not None:
                 why = why or (None if target == real else self.why_not_tree(path))
             elif name.endswith(_CODE):
-                why = why or self._entry(real or folder, name, uid, mode)
+                why = why or self._why_not_entry_of(real or folder, name, uid, mode)
         return why
 
-    def for_processors(self, folder: str, deep: int = 0) -> Iterator[str]:
+    def find_processor_folders(self, folder: str, deep: int = 0) -> Iterator[str]:
         """The folders below a folder of libraries that hold copies for some processors."""
         for name in self._files.names(folder) if deep < _DEEP else ():
             path = f"{folder.rstrip('/')}/{name}"
             entry = self._files.stat(path) if _FOR_PROCESSORS.fullmatch(name) else None
             if entry is not None and entry.is_dir:
                 yield path
-                yield from self.for_processors(path, deep + 1)
+                yield from self.find_processor_folders(path, deep + 1)
 
-    def _entry(self, folder: str, name: str, uid: int, mode: int) -> Optional[str]:
-        """Of one entry of a folder that is judged, by its path without links."""
+    def _why_not_entry_of(self, folder: str, name: str, uid: int, mode: int) -> Optional[str]:
+        """For one entry of a folder that is safe itself; `folder` is free of links."""
         if name in PACKAGES:
             return None
         path = f"{folder.rstrip('/')}/{name}"
         if stat.S_ISLNK(mode):
-            return why_not_entry(path, uid, mode, _ROOT) or self._target(path)
+            return why_not_entry(path, uid, mode, _ROOT) or self._why_not_target(path)
         why = why_not_entry(path, uid, mode, _ROOT, place=True)
         why = why or why_not_mounted(path, self._mounted_by_users())
         return why or (self.why_not(path) if self._blind else None)
 
-    def _target(self, link: str) -> Optional[str]:
-        """Of what a link leads to: a folder is one in which names are looked up, and what is missing is not
-        for others to make."""
+    def _why_not_target(self, link: str) -> Optional[str]:
+        """For what a link leads to: a folder is one in which names are looked up; what is missing, others
+        must not be able to make.
+        """
         entry = self._files.stat(link)
         if entry is None:
             missing, steps = self._files.find_missing_part(link)
@@ -267,6 +290,7 @@ class RootTrust:
         if self._by_users is None:
             texts = {MOUNTINFO: "", UTAB: ""}
             for path in texts:
+                # Without /proc, or without permission; `_blind` remembers it.
                 with suppress(CannotTell):
                     texts[path] = self._files.text(path, _MOUNTS_LIMIT) or ""
             self._blind = not texts[MOUNTINFO]

@@ -134,7 +134,7 @@ def _read_groups(
 ) -> None:
     """In a child: read the tasks of group after group until there is none. Many small ones are handed over
     together, but nothing is held back while one is read that may take long, or for ever."""
-    forked.heed()
+    forked.restore_default_signals()
     os.close(fill)
     opener = Opener()
     while group := os.read(todo, _NUMBER.size):

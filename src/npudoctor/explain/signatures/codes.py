@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from npudoctor.core import messages
-from npudoctor.core.docstrings import without_margin
+from npudoctor.core.docstrings import dedent_docstring
 from npudoctor.core.lazy import pattern
 from npudoctor.explain.signatures.signatures import Signature
 
@@ -37,7 +37,7 @@ def signature_of_finding(code: str, check: str, title: str, manual: str) -> Sign
     """The code of a finding, explained by the manual of its check."""
     # What a list of the manual says of the code: "- `CODE`: ...", or of several before the colon.
     meaning = ""
-    for item in _ITEMS.split(_translate(without_margin(manual)))[1:]:
+    for item in _ITEMS.split(_translate(dedent_docstring(manual)))[1:]:
         head, _colon, text = _COLON.sub("\0", item.split("\n\n")[0], 1).partition("\0")
         if f"`{code}`" in head or f"`{code.partition('.')[2]}`" in head:
             meaning = text[:1].upper() + text[1:]
@@ -65,7 +65,7 @@ def signature_of_finding(code: str, check: str, title: str, manual: str) -> Sign
 
 def _section_of(manual: str, heading: str) -> str:
     """The text under a heading of a manual, in the language spoken now."""
-    _before, title, after = without_margin(manual).partition(f"## {heading}\n")
+    _before, title, after = dedent_docstring(manual).partition(f"## {heading}\n")
     return _translate(after.partition("\n## ")[0]) if title else ""
 
 

@@ -15,12 +15,14 @@ from npudoctor.host.devices.driver import Package
 from npudoctor.host.fs.files import Files
 
 _REQUIRED = pattern(r"required_driver_(\w+)_version\Z")
+# As V100R001C13: the parts up to R name the branch, C counts within it.
 _BRANCH = pattern(r"(V\d+R\d+)C(\d+)")
+# `runtime` from 5.1 on; acllib and fwkacllib are the packages of the flat layout before.
 _PARTS = ("runtime", "acllib", "fwkacllib")
 
 
 def required_interfaces(files: Files, install: Install) -> dict[str, str]:
-    """The driver interfaces that its runtime requires: name to version or range."""
+    """The driver interfaces that the runtime of an installation requires: name to version or range."""
     for part in _PARTS:
         for place in (f"{install.path}/{part}", f"{install.path}/share/info/{part}"):
             text = None
@@ -31,13 +33,16 @@ def required_interfaces(files: Files, install: Install) -> dict[str, str]:
                 for name, value in parse_settings(text or "").items()
                 if (match := _REQUIRED.match(name))
             }
+            # The first part that requires anything speaks for all: they are of one release.
             if required:
                 return required
     return {}
 
 
 def branches_agree(files: Files, install: Install, driver: Package) -> Optional[bool]:
-    """Whether one side lists the other's branch as compatible; None where a side states none."""
+    """Return whether one side lists the other's branch as compatible; None where a side states no branch or
+    no list.
+    """
     sides = (read_record(files, (install.path, install.real)), driver.settings)
     own = [_BRANCH.match(side.get("innerversion", "")) for side in sides]
     lists = [bracket_groups(side.get("compatible_version", "")) for side in sides]
@@ -47,7 +52,9 @@ def branches_agree(files: Files, install: Install, driver: Package) -> Optional[
 
 
 def _is_listed(listed: list[tuple[str, ...]], branch: Optional[re.Match[str]]) -> bool:
-    """Whether a branch is in one of the groups: one branch, or the first and the last of many."""
+    """Return whether a branch is in one of the groups. A group is one branch, or the first and the last of a
+    range.
+    """
     if branch is None:
         return False
     for group in listed:

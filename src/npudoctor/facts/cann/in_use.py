@@ -9,12 +9,17 @@ from npudoctor.host.host import Host
 
 
 def cann_in_use(host: Host) -> Optional[Install]:
-    """The CANN that the variables name, else the first that is found; in an image the latter."""
+    """The CANN that the variables name, else the first that is found; in an image the first found. None where
+    there is none.
+    """
     return next(iter(installs_of(host)), None)
 
 
 def product_version(host: Host, install: Install) -> Optional[str]:
-    """By the table where it only tells its component's; None where that does not know it."""
+    """The product version of an installation: its own, or, where it only states its component version, by our
+    table. None where the table does not know it.
+    """
+    # Without a component there is nothing to look up by.
     if install.version or not install.component:
         return install.version
     from npudoctor.knowledge.frameworks import product_of  # the tables, for few releases

@@ -39,8 +39,9 @@ class Install:
 
     @property
     def before_6(self) -> bool:
-        """Whether it is from the 5.x era or older, when the environment was written by hand."""
+        """Whether it is of the 5.x era or older, when the environment was set by hand."""
         for number, first in ((self.version, (6, 0)), (self.component, (1, 83))):
+            # Component 1.83 is CANN 6.0; products before 5.0 were named by year (20.0 to 20.2).
             numbers = re.match(r"(\d+)\.(\d+)", number or "")
             if numbers:
                 release = int(numbers[1]), int(numbers[2])
@@ -62,7 +63,8 @@ class Install:
 
 
 def installs_of(host: Host) -> list[Install]:
-    """Every installation of a machine, or of an image, where no variable speaks; the one in use first.
+    """Every installation of the machine or image, the one in use first; in an image the variables do not
+    count.
 
     CannotTell as find_installs.
     """
@@ -70,7 +72,9 @@ def installs_of(host: Host) -> list[Install]:
 
 
 def install_in_use(host: Host) -> Optional[Install]:
-    """The installation that the variables name, else the first in the usual places."""
+    """The installation that the variables name, else the first in the usual places; None where there
+    is none.
+    """
     return next(iter(installs_of(host)), None)
 
 
@@ -82,6 +86,7 @@ def _installs_of(host: Host) -> list[Install]:
     try:
         homes = [f"/home/{name}" for name in host.files.names("/home")]
     except CannotTell:
+        # /home of an image may be closed to us: installations of users are then not found.
         homes = []
     return find_installs(host.files, {}, "/root", [*more, *homes])
 
@@ -91,8 +96,8 @@ def find_installs(
 ) -> list[Install]:
     """Every installation, the one that the variables name first; each tree once.
 
-    CannotTell when what a variable names cannot be looked at, or nothing is seen and a place
-    outside the home cannot be.
+    `more`: other folders that may hold an Ascend folder. CannotTell when what a variable names cannot be
+    looked at, or when nothing is found and a place outside the home cannot be looked at.
     """
     installs: dict[str, Install] = {}
     unread: Optional[CannotTell] = None
@@ -106,6 +111,7 @@ def find_installs(
             unread = unread if path.startswith(f"{home}/") else error
             continue
         if install is not None:
+            # The first name of a tree is the one that a job would use.
             installs.setdefault(install.real, install)
     if unread is not None and not installs:
         raise unread
@@ -119,6 +125,7 @@ def install_at(files: Files, path: str, named_by: str = "") -> Optional[Install]
     if real is None:
         return None
     record = cann_info.read_record(files, (path, real))
+    # The parts have the component's number; the install record has the product's.
     component, product = cann_info.read_versions(files, path)
     return Install(
         path,
@@ -132,7 +139,9 @@ def install_at(files: Files, path: str, named_by: str = "") -> Optional[Install]
 
 
 def operators(files: Files, path: str) -> Optional[str]:
-    """The real folder of an installation's operators, where there is one: the same for all names of it."""
+    """The real folder of an installation's operators (opp); None where there is none. It is the same for
+    every name of the installation.
+    """
     path = f"{path.rstrip('/')}/opp"
     entry = files.stat(path) if path.startswith("/") else None
     return files.real(path) if entry is not None and entry.is_dir else None
@@ -153,6 +162,8 @@ def set_env_script(files: Files, install: Install) -> Optional[str]:
     The one beside a release sets the variables of `latest`, which may be another release.
     """
     folder = install.path.rsplit("/", 1)[0]
+    # The script beside a release sets the variables of `latest`: only where both are one release is it this
+    # one's.
     beside = install.path.endswith("/latest") or real_root(files, f"{folder}/latest") in (None, install.real)
     own = f"{install.path}/{install.arch}-linux/script"
     for place in (install.path, *([folder] if beside else []), own):
@@ -169,4 +180,5 @@ def _kind(package: str, path: str) -> str:
     for kind in ("nnae", "nnrt"):
         if f"/{kind}/" in path:
             return kind
+    # An installation right in the root has no folder for its release.
     return "flat" if path == ASCEND else "toolkit"

@@ -24,6 +24,7 @@ class JobLibraries:
     def __init__(self, host: Host, active: Install, loader: Loader, entries: Sequence[str]) -> None:
         self._host, self._entries = host, entries
         self.libraries = CannLibraries(host, active, machine_of(host))
+        # Of equal names the first need counts; reversed twice to keep it, and the order.
         self.missing = list({library.name: library for library in reversed(loader.missing)}.values())[::-1]
         self.stubs = [library for library in loader.loaded if self.libraries.is_stub(library.path)]
         self.other_cann = [
@@ -42,7 +43,9 @@ class JobLibraries:
         ]
 
     def first_folders(self) -> list[str]:
-        """The folders of the CANN in use that must come first; none where an RPATH decides."""
+        """The folders of the CANN in use that must come first in LD_LIBRARY_PATH; none where an RPATH
+        decides.
+        """
         return self._folders(library.name for library in self.outside if library.via not in ("RPATH", "path"))
 
     def is_of_other_cann(self, entry: str) -> bool:
@@ -52,26 +55,28 @@ class JobLibraries:
     def corrected_path(self) -> tuple[list[str], list[str]]:
         """The entries that LD_LIBRARY_PATH should have, and those that this leaves out.
 
-        What stays keeps its order, what is missing is appended.
+        Entries that stay keep their order; folders that are missing are appended.
         """
         intended = [intended_folder(self._host, entry) for entry in self._entries]
-        kept = []
+        entries = []
         for entry in intended:
+            # Relative entries lead wherever the job is started: they are left out.
             if not entry.startswith(("/", "$")):
                 continue
+            # is_stub() and other_install() judge the folder of a file: any name in it will do.
             is_stub = bool(self.stubs) and self.libraries.is_stub(f"{entry.rstrip('/')}/x")
             if not is_stub and not self.is_of_other_cann(entry):
-                kept.append(entry)
-        left_out = [entry for entry in dict.fromkeys(intended) if entry not in ("", ".", *kept)]
+                entries.append(entry)
+        left_out = [entry for entry in dict.fromkeys(intended) if entry not in ("", ".", *entries)]
         first = self.first_folders()
-        kept = [*first, *(entry for entry in kept if entry not in first)]
+        entries = [*first, *(entry for entry in entries if entry not in first)]
         real = self._host.files.real
-        known = {real(entry) for entry in kept if entry.startswith("/")}
+        real_folders = {real(entry) for entry in entries if entry.startswith("/")}
         names = [library.name for library in self.missing]
         names += [library.name for library in self.stubs]
         names += [library.name for library, _other in self.other_cann]
-        added = [folder for folder in self._folders(names) if real(folder) not in known]
-        return list(dict.fromkeys((*kept, *added))), left_out
+        added = [folder for folder in self._folders(names) if real(folder) not in real_folders]
+        return list(dict.fromkeys((*entries, *added))), left_out
 
     def _folders(self, names: Iterable[str]) -> list[str]:
         return list(dict.fromkeys(folder for name in names for folder in self.libraries.folders_for(name)))

@@ -25,8 +25,11 @@ CANN_FOLDERS = (
     "acllib/lib64",
     "atc/lib64",
 )
+# As the install guide puts them into LD_LIBRARY_PATH.
 DRIVER_FOLDERS = ("lib64", "lib64/common", "lib64/driver")
+# In the search path that was written by hand up to the 5.x era.
 ADD_ONS = "/usr/local/Ascend/add-ons"
+# The driver's interface to user space, which every runtime needs.
 HAL = "libascend_hal.so"
 # What real drivers have in lib64/common and lib64/driver.
 OF_DRIVER = {
@@ -47,16 +50,16 @@ class CannLibraries:
         self._drivers = tuple(drivers.package_folders(host.files, "driver"))
 
     def cann_folder(self, name: str) -> Optional[str]:
-        """The folder of the CANN in use that has this library."""
+        """The folder of the CANN in use that has this library; None where it has none."""
         return self._first((f"{self._active.path}/{folder}" for folder in CANN_FOLDERS), name)
 
     def driver_folder(self, name: str) -> Optional[str]:
-        """The folder of the driver that has this library."""
+        """The folder of the driver that has this library; None where it has none."""
         folders = [f"{driver}/{folder}" for driver in self._drivers for folder in DRIVER_FOLDERS]
         return self._first([*folders, ADD_ONS], name)
 
     def is_unreadable(self, name: str) -> bool:
-        """Whether the CANN in use has this library, and this user may not read it."""
+        """Return whether the CANN in use has this library, and this user may not read it."""
         for folder in CANN_FOLDERS:
             try:
                 self._host.files.read(f"{self._active.path}/{folder}/{name}", 1)
@@ -65,17 +68,21 @@ class CannLibraries:
         return False
 
     def is_for_other_machine(self, name: str) -> bool:
-        """Whether the CANN in use has this library, for another machine."""
+        """Return whether the CANN in use has this library only for another machine (x86_64, aarch64)."""
         paths = (f"{self._active.path}/{folder}/{name}" for folder in CANN_FOLDERS)
         machines = {elf_machine(self._host.files, path) for path in paths} - {None}
         return bool(machines) and self._machine not in machines
 
     def folder_of(self, name: str) -> Optional[str]:
-        """The folder of either that has it."""
+        """The folder of the CANN in use, or of the driver, that has this library; None where neither
+        has it.
+        """
         return self.cann_folder(name) or self.driver_folder(name)
 
     def folders_for(self, name: str) -> list[str]:
-        """The folders that its owner's script would add with this library's: it needs others of its kind."""
+        """The folders that its owner's script would add to the path for this library, as it needs others of
+        its owner.
+        """
         folder = self.cann_folder(name)
         if folder is not None:
             plugins = (f"{self._active.path}/lib64/plugin/{kind}" for kind in ("opskernel", "nnengine"))
@@ -90,11 +97,14 @@ class CannLibraries:
     def owner(self, path: str) -> Optional[Install]:
         """The installation of CANN that a library belongs to; None when it is no part of one."""
         folder = path.rpartition("/")[0]
-        if self._in_nnal(path) or any(folder.startswith(f"{driver}/") for driver in self._drivers):
+        # These lie below an Ascend folder, too, and belong to no CANN.
+        if self._is_in_nnal(path) or any(folder.startswith(f"{driver}/") for driver in self._drivers):
             return None
         if folder not in self._owners:
             install, above = None, folder
+            # At least two folders deep: "/" and "/usr" are no installation.
             while install is None and above.count("/") > 1:
+                # A folder above that cannot be looked into is no installation that we can name.
                 with suppress(CannotTell):
                     install = install_at(self._host.files, above)
                 above = above.rpartition("/")[0]
@@ -107,9 +117,10 @@ class CannLibraries:
         return owner if owner is not None and owner.real != self._active.real else None
 
     def is_outside(self, path: str, name: str) -> bool:
-        """Whether a library that the CANN in use has is taken from a folder that is part of no CANN, nor of
-        the driver, nor of a Python package, which may bring its own."""
-        if name in OF_DRIVER or "/" in name or self._in_nnal(path) or self.owner(path) is not None:
+        """Return whether a library of the CANN in use is taken from a folder that belongs to no CANN, nor to
+        the driver, nor to a Python package, which may bring its own copy.
+        """
+        if name in OF_DRIVER or "/" in name or self._is_in_nnal(path) or self.owner(path) is not None:
             return False
         real = self._host.files.real(path) or path
         cann_folder = self.cann_folder(name)
@@ -129,13 +140,13 @@ class CannLibraries:
                 tops.append(folder)
         return not any(place.startswith(f"{top}/") for place in (path, real) for top in tops)
 
-    def _in_nnal(self, path: str) -> bool:
-        """Whether it lies in NNAL, which brings ATB: a folder of that name alone proves nothing."""
+    def _is_in_nnal(self, path: str) -> bool:
+        """Return whether it lies in NNAL, which brings ATB: a folder of that name alone proves nothing."""
         top, inside, _rest = path.partition("/nnal/")
         return bool(inside) and self._host.files.stat(f"{top}/nnal/atb") is not None
 
     def is_stub(self, path: str) -> bool:
-        """Whether a library is one of the stand-ins that CANN brings for builds."""
+        """Return whether a library is one of the stubs that CANN ships for builds."""
         return bool(STUBS & set(path.split("/"))) and self.owner(path) is not None
 
     def _first(self, folders: Iterator[str] | Sequence[str], name: str) -> Optional[str]:
@@ -144,6 +155,7 @@ class CannLibraries:
                 library = self._host.libraries.read(f"{folder}/{name}")
             except CannotTell:
                 continue
+            # A tree may hold libraries for x86_64 and aarch64 side by side.
             if library is not None and library.machine == self._machine:
                 return folder
         return None

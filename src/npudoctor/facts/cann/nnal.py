@@ -12,6 +12,7 @@ from npudoctor.facts.cann.installations import ASCEND, Install
 from npudoctor.host.fs.files import Files
 from npudoctor.host.libraries.library import Libraries
 
+# ATB ships both builds side by side, as cxx_abi_0 and cxx_abi_1; torch decides which one is needed.
 _ABI = pattern(r"/cxx_abi_([01])(?:/|\Z)")
 _VERSION = pattern(r"^[ \t]*Ascend-cann-atb[ \t]*:[ \t]*(\S+)", re.MULTILINE)
 _LIMIT = 1 << 13  # bytes of a version.info
@@ -22,6 +23,7 @@ def scripts(files: Files, install: Optional[Install], home: str) -> Iterator[str
     roots = [ASCEND, f"{home}/Ascend"]
     if install is not None:
         above = install.real.rpartition("/")[0]
+        # /usr/local/Ascend/ascend-toolkit/8.1.RC1: one or two folders up.
         roots = [above, above.rpartition("/")[0], *roots]
     for root in dict.fromkeys(roots):
         path = f"{root}/nnal/atb/set_env.sh"
@@ -30,19 +32,22 @@ def scripts(files: Files, install: Optional[Install], home: str) -> Iterator[str
 
 
 def abi_of(path: str) -> Optional[int]:
-    """The C++ ABI by the folder of a library of ATB: 1 is the one since GCC 5."""
+    """The C++ ABI by the folder of a library of ATB: 1 is the one since GCC 5; None for any other folder."""
     match = _ABI.search(path)
     return int(match[1]) if match else None
 
 
 def version_of(files: Files, library: str) -> Optional[str]:
-    """The CANN release that an ATB belongs to, by the version.info above its library."""
+    """The CANN release that an ATB belongs to, by the version.info above its library; None where none says
+    so.
+    """
     real = files.real(library)
     folder = (real or "").rpartition("/")[0]
     while folder.count("/") > 1:
         try:
-            release = told_release(files.text(f"{folder}/version.info", _LIMIT) or "")
+            release = parse_release(files.text(f"{folder}/version.info", _LIMIT) or "")
         except CannotTell:
+            # Not readable: the next folder up may have a version.info, too.
             release = None
         if release:
             return release
@@ -50,15 +55,18 @@ def version_of(files: Files, library: str) -> Optional[str]:
     return None
 
 
-def told_release(text: str) -> Optional[str]:
+def parse_release(text: str) -> Optional[str]:
     """The CANN release that a version.info of ATB names; None when it names none."""
     match = _VERSION.search(text)
     return match[1] if match else None
 
 
-def built_with(libraries: Libraries, path: str) -> Optional[int]:
-    """The C++ ABI that a library which passes strings was built with: its symbols say so."""
+def cxx_abi_of(libraries: Libraries, path: str) -> Optional[int]:
+    """The C++ ABI (0 or 1) that a library which passes strings was built with, by its symbols; None where
+    they cannot be read.
+    """
     symbols = libraries.symbols(path)
     if symbols is None or not symbols.defined:
         return None
+    # std::string mangles to std::__cxx11::basic_string in the new ABI (libstdc++ manual, Dual ABI).
     return int(any("__cxx11" in name for name in symbols.defined))

@@ -9,10 +9,13 @@ from npudoctor.core.lazy import pattern
 from npudoctor.host.devices import cann_info
 from npudoctor.host.fs.files import Files
 
+# The default of all installers for root.
 ASCEND = "/usr/local/Ascend"
 # The variables that name an installation, and what each adds to its path.
 ENDINGS = {"ASCEND_HOME_PATH": "", "ASCEND_TOOLKIT_HOME": "", "ASCEND_OPP_PATH": "/opp"}
+# Links to the newest release: `cann` from 8.5 on, where `latest` stays for old callers.
 LATER = ("cann", "ascend-toolkit/latest", "nnae/latest", "nnrt/latest")
+# Written by the .run packages, for root into /etc/Ascend, else into the user's home.
 RECORD = "ascend_cann_install.info"
 
 _RELEASE = pattern(r"\d+\.\d")
@@ -27,10 +30,11 @@ def named_root(name: str, value: str) -> str:
 def candidates(
     files: Files, variables: Mapping[str, str], home: str, more: Sequence[str] = ()
 ) -> Iterator[tuple[str, str]]:
-    """Every place to look at and the variable that names it, the one that a job would use first.
+    """Yield every place to look at and the variable that names it ("" where none does), the one that a job
+    would use first.
 
-    `more`: other folders that may hold an Ascend folder. The folders of single releases come last: one
-    other than `latest` is in use only when something names it.
+    `more`: other folders that may hold an Ascend folder. The folders of single releases come last: one other
+    than `latest` is in use only when something names it.
     """
     for name in ENDINGS:
         if variables.get(name):
@@ -52,7 +56,9 @@ def candidates(
 
 
 def parents(files: Files, variables: Mapping[str, str], home: str, more: Sequence[str] = ()) -> list[str]:
-    """The folders that hold installations: recorded ones, root's, the user's, conda's, others'."""
+    """The folders that hold installations: those of install records, root's, the user's, conda's,
+    and `more`.
+    """
     folders = []
     for record, folder in (("/etc/Ascend", ASCEND), (f"{home}/Ascend", f"{home}/Ascend")):
         # What installers wrote into their record: Install_Path, of old Toolkit_InstallPath.

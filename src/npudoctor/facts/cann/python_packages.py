@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Optional
 
-from npudoctor.core.cann_version import at_least
+from npudoctor.core.cann_version import is_at_least
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.lazy import pattern
@@ -21,6 +21,7 @@ from npudoctor.host.users.access import ENTER, READ, first_barrier
 
 # Where each tells the version of its CANN: the version that pip knows never changes.
 MARKS = {"te": "te/version.py", "hccl": "hccl/sys_version.py"}
+# By age of the release, the newest layout first.
 WHEEL_FOLDERS = ("compiler/lib64", "hccl/lib64", "lib64", "fwkacllib/lib64")
 
 VERSION_LIMIT = 1 << 13  # bytes of a file that tells a version
@@ -30,39 +31,43 @@ _WHEEL = pattern(r"(te|topi|hccl)-\d[^/]*\.whl\Z")
 
 
 @dataclass(frozen=True)
-class Copy:
-    """A package in a folder of the search path; `version` is the component number that it tells."""
+class PackageCopy:
+    """A package in a folder of the search path; `version`: the component number that it states, None where it
+    states none.
+    """
 
     name: str
     folder: str
     version: Optional[str]
 
 
-def copies(files: Files, name: str, folders: Iterable[str]) -> list[Copy]:
-    """Every copy in these folders, the one that Python imports first; each folder once."""
-    copies_by_folder: dict[str, Copy] = {}
+def find_copies(files: Files, name: str, folders: Iterable[str]) -> list[PackageCopy]:
+    """Every copy of a package in these folders, the one that Python imports first; each folder once."""
+    copies_by_folder: dict[str, PackageCopy] = {}
     for folder in folders:
-        copy = copy_in(files, name, folder) if folder.startswith("/") else None
+        copy = find_copy(files, name, folder) if folder.startswith("/") else None
         if copy is not None:
             copies_by_folder.setdefault(files.real(folder) or folder, copy)
     return list(copies_by_folder.values())
 
 
-def closed_copy(host: Host, name: str, folders: Iterable[str]) -> Optional[str]:
-    """The first folder in which the package is, and not for the job's user: Python passes over it, so that
-    it counts only where no other is."""
+def find_closed_copy(host: Host, name: str, folders: Iterable[str]) -> Optional[str]:
+    """The first folder whose copy of the package the job's user may not read; None where there is none, or
+    where another copy can be read, since Python skips the closed one.
+    """
     closed = None
     for folder in folders:
-        if folder.startswith("/") and closed_in(host, name, folder):
+        if folder.startswith("/") and is_closed_to_job(host, name, folder):
             closed = closed or folder
-        elif folder.startswith("/") and copy_in(host.files, name, folder):
+        elif folder.startswith("/") and find_copy(host.files, name, folder):
             return None
     return closed
 
 
-def closed_in(host: Host, name: str, folder: str) -> bool:
-    """Whether the package is in this folder, and the job's user may not enter it or read its files."""
+def is_closed_to_job(host: Host, name: str, folder: str) -> bool:
+    """Return whether the package is in this folder, and the job's user may not enter it or read its files."""
     path, foreign = f"{folder}/{name}", foreign_user(host)
+    # In an image the modes say nothing about the user of a later job.
     if not folder.startswith("/") or host.options.root is not None:
         return False
     try:
@@ -75,6 +80,7 @@ def closed_in(host: Host, name: str, folder: str) -> bool:
             )
         host.files.names(path)
         host.files.read(f"{folder}/{MARKS[name]}", 1)
+    # Only a missing permission means closed; a server that hangs is reported as such.
     except CannotTell as error:
         if not isinstance(error.__cause__, PermissionError):
             raise
@@ -82,33 +88,34 @@ def closed_in(host: Host, name: str, folder: str) -> bool:
     return False
 
 
-def copy_in(files: Files, name: str, folder: str) -> Optional[Copy]:
+def find_copy(files: Files, name: str, folder: str) -> Optional[PackageCopy]:
     """The package in this folder; None where there is none."""
     if files.stat(f"{folder}/{name}") is None:
         return None
     text = files.text(f"{folder}/{MARKS[name]}", VERSION_LIMIT)
     if text is None:
-        return Copy(name, folder, None) if files.stat(f"{folder}/{name}/__init__.py") else None
-    return Copy(name, folder, told_version(text))
+        return PackageCopy(name, folder, None) if files.stat(f"{folder}/{name}/__init__.py") else None
+    return PackageCopy(name, folder, parse_version(text))
 
 
-def told_version(text: str) -> Optional[str]:
-    """The version that such a file assigns; None when it assigns none."""
+def parse_version(text: str) -> Optional[str]:
+    """The version that the text of such a file assigns; None when it assigns none."""
     match = _VERSION.search(text)
     return match[1] if match else None
 
 
 def own_site(files: Files, install: Install, name: str) -> Optional[str]:
-    """The installation's own site-packages, where this package is in it."""
+    """The installation's own site-packages that has this package; None where none has."""
     for folder in cann_env.SITES:
         path = f"{install.path}/{folder}"
-        if cann_env.there(files, f"{path}/{name}"):
+        if cann_env.exists(files, f"{path}/{name}"):
             return path
     return None
 
 
-def metadata_in(files: Files, site: str, name: str) -> Optional[Distribution]:
+def find_metadata(files: Files, site: str, name: str) -> Optional[Distribution]:
     """The metadata of a package in a folder that may be on no search path; None where there is none."""
+    # Wheels: te-0.4.0.dist-info; eggs: te-0.4.0-py3.8.egg-info.
     form = re.compile(rf"{name}-(\d[^-]*)(?:-.*)?\.(?:dist|egg)-info\Z")
     for entry in files.names(site):
         match = form.match(entry)
@@ -120,10 +127,12 @@ def metadata_in(files: Files, site: str, name: str) -> Optional[Distribution]:
 
 
 def wheels(files: Files, install: Install, names: Iterable[str]) -> list[str]:
-    """The wheels of these packages that it ships; topi goes with te up to 8.0, and never later."""
-    wanted = set(names)
-    if "te" in wanted and (install.before_6 or at_least(install.version, "8.1") is False):
-        wanted.add("topi")
+    """The paths of the wheels of these packages that an installation ships. topi goes with te up to 8.0, and
+    never later.
+    """
+    packages = set(names)
+    if "te" in packages and (install.before_6 or is_at_least(install.version, "8.1") is False):
+        packages.add("topi")
     paths: dict[str, str] = {}
     for folder in WHEEL_FOLDERS:
         try:
@@ -132,11 +141,11 @@ def wheels(files: Files, install: Install, names: Iterable[str]) -> list[str]:
             continue
         for file in shipped:
             match = _WHEEL.match(file)
-            if match and match[1] in wanted:
+            if match and match[1] in packages:
                 paths.setdefault(match[1], f"{install.path}/{folder}/{file}")
     return [paths[name] for name in sorted(paths)]
 
 
-def ships(files: Files, install: Install, name: str) -> bool:
-    """Whether this release has the package at all."""
+def ships_package(files: Files, install: Install, name: str) -> bool:
+    """Return whether this release has the package at all."""
     return own_site(files, install, name) is not None or bool(wheels(files, install, [name]))

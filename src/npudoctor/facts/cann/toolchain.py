@@ -25,19 +25,20 @@ class Compiler:
 
 
 def compiler(files: Files, folders: Sequence[str]) -> Optional[Compiler]:
-    """The first g++ of these folders."""
+    """The first g++ of these folders; None where none has it."""
     path = find_program(files, folders, "g++")
     return Compiler(path, _version(files, path)) if path else None
 
 
 def _version(files: Files, path: str) -> Optional[tuple[int, ...]]:
-    """By the name of its file (g++-12), or by its one folder gcc/<machine>/<version>, where its parts lie.
+    """The version by the name of the file (g++-12), or by its one folder gcc/<machine>/<version>, where its
+    parts lie; None where neither tells.
 
     That folder may have a second name: 4.8.5 is a link to 4.8.2 on CentOS 7.
     """
-    named = _NAMED.search(files.real(path) or "")
-    if named:
-        return _numbers(named[1])
+    match = _NAMED.search(files.real(path) or "")
+    if match:
+        return _numbers(match[1])
     prefix = path.rpartition("/")[0].rpartition("/")[0]
     versions = {
         files.real(folder): _numbers(name)
@@ -45,8 +46,10 @@ def _version(files: Files, path: str) -> Optional[tuple[int, ...]]:
         for machine in files.names(f"{prefix}/{lib}")
         for name in sorted(filter(_NUMBER.match, files.names(f"{prefix}/{lib}/{machine}")), key=_numbers)
         for folder in (f"{prefix}/{lib}/{machine}/{name}",)
+        # cc1plus is the C++ compiler proper; a folder without it belongs to the C compiler alone.
         if files.stat(f"{folder}/cc1plus") is not None
     }
+    # Several compilers: the name g++ does not say which one it starts.
     return versions.popitem()[1] if len(versions) == 1 else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from typing import Optional
 
-from npudoctor.core.cann_version import accepts, at_least, train
+from npudoctor.core.cann_version import accepts, is_at_least, train
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _, strerror
@@ -23,11 +23,14 @@ VITAL = ("compiler", "runtime", "opp", "fwkacllib")
 # What the loader enters. What Python searches must be listed too: it passes over a folder that cannot be.
 ENTERED = ("opp", "lib64", "compiler", "runtime", "fwkacllib")
 LISTED = tuple(f"{site}{below}" for site in SITES for below in ("", "/te", "/hccl"))
+# Where the runtime libraries lie, by age of the release.
 ACL = ("lib64", "runtime/lib64", "fwkacllib/lib64")
+# Loaded by torch_npu and MindSpore: runtime, communication, graph engine.
 LIBRARIES = ("libascendcl.so", "libhccl.so", "libge_runner.so")
 
 MACHINES = ("x86_64", "aarch64")  # those that CANN is for
 _ALIASES = {"arm64": "aarch64", "amd64": "x86_64"}
+# The install record of the ops package, which takes the place of opp_kernel from 8.5 on.
 _OPS = pattern(r"ascend_\w*ops_install\.info\Z")
 
 
@@ -36,6 +39,7 @@ def dangling_links(files: Files, place: str) -> list[str]:
     entry = files.lstat(place)
     if entry is None:
         return []
+    # The link itself dangles, or leads to a release whose parts are judged by themselves.
     if entry.is_link:
         return [] if files.stat(place) else [place]
     parts = (f"{place}/{part}" for part in CORE)
@@ -43,7 +47,7 @@ def dangling_links(files: Files, place: str) -> list[str]:
 
 
 def releases_of(files: Files, place: str) -> dict[str, list[str]]:
-    """For each real folder in which core parts of this installation lie, these parts."""
+    """For each real folder that holds core parts of this installation, the names of these parts."""
     parts_of: dict[str, list[str]] = {}
     for part in CORE:
         real = files.real(f"{place}/{part}")
@@ -53,13 +57,13 @@ def releases_of(files: Files, place: str) -> dict[str, list[str]]:
 
 
 def why_closed(files: Files, install: Install, foreign: Optional[Identity] = None) -> Optional[str]:
-    """Why the job's user cannot use it; None when what a job needs of it can be read.
+    """Why the job's user cannot use an installation; None when what a job needs of it can be read.
 
-    `foreign`: that user, where it is another one than ours: then modes tell. CannotTell for what is no
-    question of permission.
+    `foreign`: that user, where it is not ours: then the modes tell. CannotTell for an obstacle other than
+    permissions.
     """
     if foreign is not None:
-        return _closed_to(files, install, foreign)
+        return _why_closed_to(files, install, foreign)
     try:
         for part in ENTERED:
             files.lstat(f"{install.path}/{part}/version.info")  # to look at a name in it, it is entered
@@ -79,10 +83,10 @@ def why_closed(files: Files, install: Install, foreign: Optional[Identity] = Non
     return None
 
 
-def _closed_to(files: Files, install: Install, who: Identity) -> Optional[str]:
+def _why_closed_to(files: Files, install: Install, who: Identity) -> Optional[str]:
     libraries = (f"{folder}/{name}" for name in LIBRARIES for folder in ACL)
-    wanted = [(part, ENTER) for part in ENTERED] + [(part, READ | ENTER) for part in LISTED]
-    for part, bits in (*wanted, *((path, READ) for path in libraries)):
+    parts = [(part, ENTER) for part in ENTERED] + [(part, READ | ENTER) for part in LISTED]
+    for part, bits in (*parts, *((path, READ) for path in libraries)):
         path = f"{install.path}/{part}"
         entry = files.stat(path)
         barrier = first_barrier(files, path, who) if entry else None
@@ -94,12 +98,12 @@ def _closed_to(files: Files, install: Install, who: Identity) -> Optional[str]:
 
 
 def is_closed(error: CannotTell) -> bool:
-    """Whether the machine did not answer because this user lacks the permission."""
+    """Return whether an error means that this user lacks the permission."""
     return isinstance(error.__cause__, PermissionError)
 
 
-def kernels(files: Files, install: Install) -> Optional[str]:
-    """The version of its kernels (from 8.5: ops) package; "" when it does not say, None without one."""
+def kernels_version(files: Files, install: Install) -> Optional[str]:
+    """The version of the kernels package (from 8.5 on: ops); "" when it does not say, None without one."""
     folder = f"{install.path}/opp_kernel"
     if files.stat(folder) is not None:
         return cann_info.parse_settings(cann_info.read_text(files, f"{folder}/version.info")).get(
@@ -114,28 +118,31 @@ def kernels(files: Files, install: Install) -> Optional[str]:
     return None
 
 
-def kernels_suit(files: Files, install: Install, version: str) -> Optional[bool]:
-    """Whether the kernels package is one that the release asks for; None when nothing says so.
+def kernels_match(files: Files, install: Install, version: str) -> Optional[bool]:
+    """Return whether the kernels package is one that the release asks for; None when nothing says so.
 
     From 8.5 it is called ops; from 9.0 on the two are upgraded independently (release notes of CANN
     9.2.0-beta.1: its ops suit toolkits from 8.5.2 on), and two numbers are no fault by themselves.
     """
-    if at_least(install.version, "8.5"):
+    if is_at_least(install.version, "8.5"):
+        # The package has the product's or the component's number, by release.
         if train(version) in (train(install.version), train(install.component)):
             return True
-        independent = at_least(install.version, "9.0") or at_least(version, "9.0")
+        independent = is_at_least(install.version, "9.0") or is_at_least(version, "9.0")
         return None if independent else False
     for part in ("toolkit", "runtime", "compiler", "opp"):
         info = cann_info.parse_settings(cann_info.read_text(files, f"{install.path}/{part}/version.info"))
-        wanted = info.get("required_package_opp_kernel_version")
-        if wanted:
-            return accepts(wanted, version)
+        requirement = info.get("required_package_opp_kernel_version")
+        if requirement:
+            return accepts(requirement, version)
     own_train, kernel_train = train(install.component), train(version)
     return None if own_train is None or kernel_train is None else own_train == kernel_train
 
 
-def machines(files: Files, install: Install) -> set[str]:
-    """The machines that it is for, as its install records say; more than one with a second toolkit."""
+def machines_of(files: Files, install: Install) -> set[str]:
+    """The machines that an installation is for, by its install records; more than one with a second
+    toolkit.
+    """
     folders = cann_info.record_folders(files, (install.path, install.real))
     recorded = [cann_info.read_record_in(files, folder).get("arch") for folder in folders]
     return {canonical_machine(arch) for arch in (*recorded, install.arch) if arch}

@@ -14,6 +14,7 @@ from npudoctor.host.host import Host
 from npudoctor.host.process.commands import CommandResult
 
 TOOL = "nvidia-smi"
+# Bytes of output; eight GPUs with their processes fill some kilobytes.
 LIMIT = 1 << 20
 FIRST, SECOND = 0.4, 0.22  # of a check's time: the child, and each of the tool's two questions
 NO_MODULE = 3  # the child's status where nvidia-ml-py is not installed, or is not what we know
@@ -21,7 +22,9 @@ MIB = 1 << 20
 LONGEST = 200  # characters of what a tool said
 # What the driver says of what it has not, or may not tell: all else is a GPU that is ill.
 QUIET = ("Not Supported", "Insufficient Permissions", "Function Not Found")
+# A GPU without memory is one that the driver cannot ask.
 NOTHING = "memory.total 0"
+# nvidia-smi prints these where a value does not apply or is not ours to see.
 NOT_TOLD = ("[N/A]", "N/A", "[Not Supported]", "[Insufficient Permissions]")
 # Without what only a newer driver has, each GPU is told with what there is.
 SCRIPT = f"""
@@ -72,8 +75,9 @@ FORMAT = "--format=csv,noheader,nounits"
 
 @dataclass(frozen=True)
 class GpuProcess:
-    """A process on a GPU; pid, and memory in MiB, are 0 where they are not told. `compute`: not for a
-    picture only."""
+    """A process on a GPU; `pid`, and `memory` in MiB, are 0 where they are not stated. `compute`: it
+    computes; False where it only draws pictures.
+    """
 
     pid: int
     memory: int
@@ -102,8 +106,9 @@ class Gpu:
 
 
 def ask_gpus(host: Host) -> list[Gpu]:
-    """All GPUs that the driver shows here; CannotTell when nobody answers, or the profile
-    does not let us ask."""
+    """All GPUs that the driver shows here; CannotTell when nothing answers, or the profile does not let us
+    ask.
+    """
     if not host.options.vendor_tools:
         raise CannotTell(_("the quick profile does not query the NVIDIA driver"), advisory=True)
     answer = host.commands.run(
@@ -112,7 +117,8 @@ def ask_gpus(host: Host) -> list[Gpu]:
         limit=LIMIT,
     )
     if answer.ok:
-        return list(_by_nvml(answer.stdout))
+        return list(_parse_nvml(answer.stdout))
+    # nvidia-smi asks the same driver: it would hang as well.
     if answer.ended == "timeout":
         raise CannotTell(_("the NVIDIA driver does not answer"))
     # By two questions to nvidia-smi, which lists no processes for pictures.
@@ -121,17 +127,20 @@ def ask_gpus(host: Host) -> list[Gpu]:
         if answer.ended != "exited" or answer.status == NO_MODULE or "Not Found" in answer.stderr:
             text = _("nvidia-smi is not installed, and nvidia-ml-py is not installed next to npudoctor")
             raise CannotTell(text, advisory=True)
-        raise CannotTell(_("the NVIDIA driver does not answer: {why}", why=_why(answer)))
-    rows = [_ask(host, f"--query-gpu={GPUS}"), _ask(host, f"--query-compute-apps={APPS}")]
+        raise CannotTell(_("the NVIDIA driver does not answer: {why}", why=_failure_text(answer)))
+    rows = [_query_tool(host, f"--query-gpu={GPUS}"), _query_tool(host, f"--query-compute-apps={APPS}")]
     try:
-        return [_gpu(place, row, rows[1]) for place, row in enumerate(rows[0])]
+        return [_parse_gpu(place, row, rows[1]) for place, row in enumerate(rows[0])]
     except (ValueError, IndexError) as error:
         raise CannotTell(_("the output of nvidia-smi cannot be parsed")) from error
 
 
 def visible_gpus(value: str, gpus: Sequence[Gpu], by_bus: bool) -> Optional[list[Gpu]]:
-    """The GPUs that CUDA makes of its variable: up to the first that is none. None where a number may mean
-    another GPU to CUDA, which counts faster models first unless told otherwise."""
+    """The GPUs that CUDA takes from its variable: up to the first part that names none.
+
+    `by_bus`: CUDA_DEVICE_ORDER=PCI_BUS_ID. None where a number may mean another GPU to CUDA, which puts
+    faster models first unless told otherwise.
+    """
     visible: list[Gpu] = []
     for part in value.split(","):
         text = part.strip()
@@ -140,9 +149,10 @@ def visible_gpus(value: str, gpus: Sequence[Gpu], by_bus: bool) -> Optional[list
                 return None
             same = [gpu for gpu in gpus if gpu.index == int(text[:9])]
         else:
-            named = text.upper().startswith("GPU-")
-            same = [gpu for gpu in gpus if named and gpu.uuid.upper().startswith(text.upper())]
-            if named and not same:
+            by_uuid = text.upper().startswith("GPU-")
+            same = [gpu for gpu in gpus if by_uuid and gpu.uuid.upper().startswith(text.upper())]
+            if by_uuid and not same:
+                # A GPU that does not answer tells no UUID: if only one does so, it is the one.
                 same = [gpu for gpu in gpus if gpu.trouble and not gpu.uuid]
         if len(same) != 1 or same[0] in visible:
             return visible
@@ -150,7 +160,7 @@ def visible_gpus(value: str, gpus: Sequence[Gpu], by_bus: bool) -> Optional[list
     return visible
 
 
-def _by_nvml(text: str) -> Iterator[Gpu]:
+def _parse_nvml(text: str) -> Iterator[Gpu]:
     try:
         gpus: list[dict[str, Any]] = json_of(text)
         for gpu in gpus:
@@ -160,6 +170,7 @@ def _by_nvml(text: str) -> Iterator[Gpu]:
             used, total = (gpu["used"] or 0) // MIB, (gpu["total"] or 0) // MIB
             name, uuid = gpu["name"] or "", gpu["uuid"] or ""
             whole, trouble = bool(gpu.get("whole", True)), gpu.get("trouble") or ""
+            # None: the driver does not tell it; 0 is an answer.
             if gpu["total"] == 0 and not trouble:
                 trouble = NOTHING
             mig = bool(gpu["mig"])
@@ -168,14 +179,14 @@ def _by_nvml(text: str) -> Iterator[Gpu]:
         raise CannotTell(_("the output of nvidia-ml-py cannot be parsed")) from error
 
 
-def _ask(host: Host, question: str) -> list[list[str]]:
+def _query_tool(host: Host, question: str) -> list[list[str]]:
     answer = host.commands.run([TOOL, question, FORMAT], timeout=SECOND * host.options.timeout, limit=LIMIT)
     if not answer.ok:
-        raise CannotTell(_("the NVIDIA driver does not answer: {why}", why=_why(answer)))
+        raise CannotTell(_("the NVIDIA driver does not answer: {why}", why=_failure_text(answer)))
     return [[word.strip() for word in line.split(",")] for line in answer.stdout.splitlines() if line.strip()]
 
 
-def _gpu(place: int, row: list[str], apps: list[list[str]]) -> Gpu:
+def _parse_gpu(place: int, row: list[str], apps: list[list[str]]) -> Gpu:
     index, uuid, *words, used, total, mig, display = row
     name = ", ".join(words)
     held = tuple(GpuProcess(_number(pid), _number(memory)) for owner, pid, memory in apps if owner == uuid)
@@ -194,6 +205,7 @@ def _gpu(place: int, row: list[str], apps: list[list[str]]) -> Gpu:
         _number(total),
         mig.lower() == "enabled",
         held,
+        # nvidia-smi lists no processes for pictures: only without a display are all of them listed.
         display.lower() == "disabled",
         trouble,
     )
@@ -204,12 +216,14 @@ def _is_words(text: str) -> bool:
 
 
 def _number(text: str) -> int:
-    """Of MiB, or a pid; 0 where the driver does not tell it."""
+    """A number of MiB, or a pid; 0 where the driver does not state it."""
     return int(text) if text.isdecimal() else 0
 
 
-def _why(answer: CommandResult) -> str:
-    """What a tool said, in a line: the first tells the cause, but of a Python program that broke the last."""
+def _failure_text(answer: CommandResult) -> str:
+    """What a tool said, in one line: its first line states the cause, but of a Python program that broke the
+    last.
+    """
     lines = f"{answer.stderr}\n{answer.stdout}".strip().splitlines()
     if not lines:
         return answer.ended

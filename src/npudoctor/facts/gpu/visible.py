@@ -19,10 +19,12 @@ _NUMBER = pattern(r"\s*[+-]?([0-9]+)", re.ASCII)
 
 @dataclass(frozen=True)
 class VisibleGpus:
-    """What CUDA takes of the value: indices of `uuids`, in the order written. `stopped`: the rest, from the
-    first part that names no GPU here, "" when it takes all. `repeated`: one is named twice, with which cuInit
-    ends in "invalid device". `unknown`: a part that cannot be told here (MIG, an UUID without a list of
-    them)."""
+    """What CUDA takes of the value: `ids` are indices of `uuids`, in the order written.
+
+    `stopped`: the rest, from the first part that names no GPU here, "" when it takes all. `repeated`: one is
+    named twice, with which cuInit ends in "invalid device". `unknown`: a part that cannot be resolved here
+    (MIG, a UUID without a list of them).
+    """
 
     ids: tuple[int, ...]
     stopped: str = ""
@@ -31,11 +33,15 @@ class VisibleGpus:
 
 
 def cuda_visible(value: str, count: int, uuids: Optional[Sequence[str]] = None) -> VisibleGpus:
-    """CUDA's reading of the value with `count` GPUs: parts up to the first that is none. A part is read like
-    strtol does, so "0a" is 0 and "a" is none; UUIDs count by a prefix that only one has, in either case."""
+    """CUDA's reading of the value with `count` GPUs: parts up to the first that names none.
+
+    A part is read like strtol does, so "0a" is 0 and "a" is none; UUIDs count by a prefix that only one has,
+    in either case.
+    """
     ids: list[int] = []
     parts = value.split(",")
     for at, part in enumerate(parts):
+        # The UUIDs of MIG instances are not in the list of GPUs.
         if part.strip().startswith("MIG-"):
             return VisibleGpus(tuple(ids), unknown=part.strip())
         if part.strip().upper().startswith("GPU-"):
@@ -45,7 +51,7 @@ def cuda_visible(value: str, count: int, uuids: Optional[Sequence[str]] = None) 
             same = [number for number, uuid in enumerate(uuids) if uuid and uuid.upper().startswith(start)]
             index = same[0] if len(same) == 1 else None
         else:
-            index = _by_number(part, count)
+            index = _parse_index(part, count)
         if index is None:
             return VisibleGpus(tuple(ids), ",".join(parts[at:]) or part)
         if index in ids:
@@ -54,10 +60,11 @@ def cuda_visible(value: str, count: int, uuids: Optional[Sequence[str]] = None) 
     return VisibleGpus(tuple(ids))
 
 
-def _by_number(text: str, count: int) -> Optional[int]:
+def _parse_index(text: str, count: int) -> Optional[int]:
     match = _NUMBER.match(text)
     if match is None or len(match[1]) > DIGITS:
         return None
     number = int(match[1])
+    # -0 is 0 to strtol.
     negative = "-" in match[0] and number > 0
     return None if negative or number >= count else number

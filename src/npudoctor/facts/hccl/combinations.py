@@ -12,19 +12,20 @@ Row = Mapping[str, Any]
 
 
 def is_refused_pair(pcie: Optional[str], roce: Optional[str]) -> bool:
-    """Whether HCCL stops with these: both 1, or one 0 and the other not set."""
+    """Return whether HCCL stops with these values: both 1, or one 0 and the other not set."""
     numbers = [None if value is None else int(value) for value in (pcie, roce)]
+    # The pairs for A2 and 910 in the documents of HCCL_INTRA_PCIE_ENABLE and HCCL_INTRA_ROCE_ENABLE.
     return numbers in ([1, 1], [0, None], [None, 0])
 
 
-def limits_out_of_order(
+def find_limits_out_of_order(
     valid: Mapping[str, str], names: tuple[str, str, str]
 ) -> Iterator[tuple[str, str, bool]]:
-    """The name of the inner limit, of the outer one, and whether something is lost, for each two limits in
-    seconds that are both set and of which the inner one does not end first; 0 is no limit.
+    """Yield (inner, outer, loses) for each two limits in seconds, both set, of which the inner one does not
+    end first.
 
-    To give all three one value is what many guides do; only the last pair then loses something: which
-    rank it was that HCCL waited for.
+    0 is no limit. To give all three one value is what many guides do; only the last pair then loses
+    something: which rank it was that HCCL waited for.
     """
     limits = [name for name in names if name in valid and float(valid[name]) > 0]
     for shorter, longer in zip(limits, limits[1:]):
@@ -44,8 +45,10 @@ def why_idle(row: Row, valid: Mapping[str, str], variables: Mapping[str, str], c
         return _("it is read only if {name} is also set", name=row["needs"])
     if variables.get(row.get("beaten_by", "")):
         return _("{name} takes precedence", name=row["beaten_by"])
+    # The switch is 1 by default: the list is off.
     if name == "HCCL_WHITELIST_FILE" and valid.get("HCCL_WHITELIST_DISABLE", "1") != "0":
         return _("the whitelist is off")
+    # HCCL_DETERMINISTIC beats AIV (documents of HCCL).
     deterministic = valid.get("HCCL_DETERMINISTIC", "false").lower() != "false"
     if name == "HCCL_OP_EXPANSION_MODE" and valid[name] == "AIV" and deterministic:
         return _("{name} takes precedence", name="HCCL_DETERMINISTIC")
@@ -65,7 +68,7 @@ def why_partly_idle(row: Row, value: str) -> str:
 
 
 def deprecated_words(row: Row, value: str, chip: str) -> list[str]:
-    """The words in a value that are to be dropped."""
+    """The words in a value that are deprecated for this chip."""
     used = {value}
     if row["kind"] == "algo":
         used = {algorithm for levels in parse_algorithms(value).values() for algorithm in levels.values()}

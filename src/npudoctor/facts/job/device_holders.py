@@ -12,24 +12,25 @@ from npudoctor.host.users.accounts import user_names
 
 
 class DeviceHolders:
-    """Answers about the processes of npu-smi's table; /proc is read once, and only when asked."""
+    """Judges the processes of npu-smi's table; /proc is read once, and only when needed."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._container = host.system.is_container()
 
     def is_hidden(self, held: NpuProcess) -> bool:
-        """Whether its pid means nothing here: a container's /proc numbers processes differently."""
+        """Return whether its pid means nothing here: a container's /proc numbers processes differently."""
         return self._container and held.container_pid is None
 
     def is_strange(self, held: NpuProcess) -> bool:
-        """Whether it belongs neither to this job nor to its session or container."""
+        """Return whether it belongs neither to this job nor to its session or container."""
         pid = self._pid(held)
         return not self.is_hidden(held) and not self._is_ours(pid) and not self._is_beside(pid)
 
     def is_neighbour(self, held: NpuProcess) -> bool:
-        """Whether it is in our session or control group and was not started by this job: an older run, with
-        which the job may share the device on purpose."""
+        """Return whether it is in our session or control group and was not started by this job: an older run,
+        with which the job may share the device on purpose.
+        """
         pid = self._pid(held)
         return not self.is_hidden(held) and not self._is_ours(pid) and self._is_beside(pid)
 
@@ -45,12 +46,12 @@ class DeviceHolders:
         )
 
     def is_users_own(self, held: NpuProcess) -> bool:
-        """Whether the same user runs it, who could end it."""
+        """Return whether the same user runs it, who could end it."""
         process = self._process(held)
         return process is not None and process.uid == self._host.identity.euid
 
     def describe(self, held: NpuProcess) -> str:
-        """As "pid 4711 (python3, alice)", with what can be seen of it."""
+        """ "pid 4711 (python3, alice)", with what can be seen of it."""
         process = self._process(held)
         if process is None:
             return f"pid {held.pid} ({held.name})" if held.name else f"pid {held.pid}"
@@ -70,9 +71,11 @@ class DeviceHolders:
             return True
         if process is None:
             return False
+        # Our own launcher, or what we started.
         if pid in processes.ancestors(me) or me in processes.ancestors(pid):
             return True
         job = self._host.variables.get("SLURM_JOB_ID")
+        # Slurm's cgroup plugin names the groups .../job_123/step_0/....
         return bool(job) and f"/job_{job}/" in f"{deepest_group(self._host, pid)}/"
 
     def _is_beside(self, pid: int) -> bool:
@@ -84,4 +87,5 @@ class DeviceHolders:
         if our_process is not None and our_process.session == process.session > 0:
             return True
         ours, its = deepest_group(self._host, me), deepest_group(self._host, pid)
+        # A group right below the root, as /user.slice, is everybody's.
         return ours == its and ours.count("/") > 1 and process.uid == self._host.identity.euid

@@ -10,8 +10,9 @@ INIT = ("init", "systemd")  # everybody's ancestor, and may hold the sockets of 
 
 
 def job_pids(host: Host) -> frozenset[int]:
-    """The process of --env-of, its ancestors, init apart, its descendants, and its user's in its session or
-    control group; none where no process is examined."""
+    """The pids of the examined job (--env-of): the process, its ancestors without init, its descendants, and
+    its user's processes in its session or control group. Empty where no process is examined.
+    """
     if not host.options.env_of:
         return frozenset()
     return host.once(
@@ -20,7 +21,7 @@ def job_pids(host: Host) -> frozenset[int]:
 
 
 def deepest_group(host: Host, pid: int) -> str:
-    """Its deepest control group: the others may be everybody's."""
+    """The deepest control group of a process: the others may be everybody's. "" where none is known."""
     groups = host.processes.cgroups(pid) or ()
     return max(groups, key=lambda path: path.count("/"), default="")
 
@@ -31,6 +32,7 @@ def _find_processes(host: Host, job: int) -> Iterator[int]:
     examined = everybody.get(job)
     if examined is None:
         return
+    # The launcher belongs to the job; init does not.
     yield from (pid for pid in processes.ancestors(job) if everybody[pid].name not in INIT and pid != 1)
     group = deepest_group(host, job)
     for pid, process in everybody.items():

@@ -10,7 +10,7 @@ ON_CANN = ("torch-npu", "mindspore", "mindspore-ascend", "vllm-ascend", "paddle-
 
 
 def npu_expected(host: Host) -> bool:
-    """Whether NPUs are to be used here: said by the user, or seen when nothing was said."""
+    """Return whether NPUs are to be used here: as the user said, or, when nothing was said, as seen."""
     if host.options.expect != "auto" or host.options.root is not None:
         return host.options.expect == "npu"
     try:
@@ -30,7 +30,7 @@ def gpu_here(host: Host) -> bool:
 
 
 def gpu_expected(host: Host) -> bool:
-    """The same of GPUs."""
+    """Return whether GPUs are to be used here: as the user said, or, when nothing was said, as seen."""
     if host.options.expect != "auto" or host.options.root is not None:
         return host.options.expect == "gpu"
     try:
@@ -41,12 +41,14 @@ def gpu_expected(host: Host) -> bool:
 
 def frameworks_on_cann(host: Host) -> list[str]:
     """The frameworks of the examined interpreter that run on CANN, with their versions."""
-    named = ((name, host.interpreter.version_of(name)) for name in ON_CANN)
-    return [f"{name} {version}" for name, version in named if version is not None]
+    versions = ((name, host.interpreter.version_of(name)) for name in ON_CANN)
+    return [f"{name} {version}" for name, version in versions if version is not None]
 
 
 def accelerators(host: Host) -> tuple[bool, bool]:
-    """Whether the job would use NPUs, and GPUs: said by the user, or seen when nothing was said."""
+    """(whether the job would use NPUs, whether GPUs): as the user said, or, when nothing was said,
+    as seen.
+    """
     if host.options.expect != "auto":
         return host.options.expect == "npu", host.options.expect == "gpu"
     try:
@@ -55,7 +57,8 @@ def accelerators(host: Host) -> tuple[bool, bool]:
         return False, False
 
 
-def meant_for_other_machines(host: Host) -> bool:
-    """Whether what the job's variables name may be of other machines: nothing here could run it, and
-    nobody said that it should."""
+def may_be_for_other_machines(host: Host) -> bool:
+    """Return whether the job's variables may be meant for other machines: nothing here could run the job, and
+    nobody said that it should.
+    """
     return host.options.expect == "auto" and not any(accelerators(host))

@@ -21,26 +21,32 @@ class NamePattern:
     each: bool = False
 
     def takes(self, name: str) -> bool:
-        """Whether an interface's name is one of these."""
+        """Return whether the name of an interface matches."""
         hit = name in self.names if self.exact else name.startswith(self.names)
         return hit is not self.negated
 
     def of(self, interfaces: Iterable[Interface]) -> list[Interface]:
-        """Those that it names, under any of their names; what is named "not" needs an address, as
-        getifaddrs() lists all there is."""
+        """The interfaces that the value names, under any of their names.
+
+        A negated name can only leave an interface with an address, as getifaddrs() lists those that have one.
+        """
         return [interface for interface in interfaces if any(self.takes(name) for name in interface.names)]
 
     def missing(self, interfaces: Sequence[Interface]) -> list[str]:
-        """The names of which there is no interface, where each must be there."""
-        known = {name for interface in interfaces for name in interface.names}
-        return [name for name in self.names if name not in known] if self.each else []
+        """The names of which there is no interface, where each must exist; else none."""
+        present_names = {name for interface in interfaces for name in interface.names}
+        return [name for name in self.names if name not in present_names] if self.each else []
 
 
 def read_names(variable: str, value: str) -> NamePattern:
-    """What the variable's reader makes of a value; ValueError with a sentence when it refuses it."""
+    """How the library that reads the variable understands a value; ValueError with a sentence when it refuses
+    it.
+    """
+    # Gloo splits at commas and takes exact names; TensorPipe takes the whole value as one name.
     if variable in (GLOO, TENSORPIPE):
         names = value.split(",") if variable == GLOO else [value]
         return NamePattern(tuple(name for name in names if name), each=True)
+    # NCCL's syntax, which HCCL shares: ^ excludes, = is exact, else a prefix.
     negated = value.startswith("^")
     rest = value[1:] if negated else value
     exact = rest.startswith("=")
@@ -50,15 +56,18 @@ def read_names(variable: str, value: str) -> NamePattern:
     return NamePattern(tuple(name for name in names if name), exact, negated)
 
 
-def addresses(interface: Interface) -> list[Address]:
-    """What a job can be reached at: link-local addresses are not told to other nodes."""
+def usable_addresses(interface: Interface) -> list[Address]:
+    """The addresses under which a job can be reached: link-local ones are not told to other nodes."""
     usable = [address for address in interface.addresses if address.is_ready]
     return [address for address in usable if address.scope == "global" or interface.loopback]
 
 
 def default_order(interfaces: Iterable[Interface]) -> list[Interface]:
-    """Those that HCCL would take unasked, in its order: by name, docker after the others, lo last."""
-    useful = [interface for interface in interfaces if interface.is_alive and addresses(interface)]
+    """The interfaces that HCCL would take when no variable is set, in its order: by name, docker after the
+    others, lo last.
+    """
+    # The order is from the documents of HCCL_SOCKET_IFNAME.
+    useful = [interface for interface in interfaces if interface.is_alive and usable_addresses(interface)]
     return sorted(
         useful,
         key=lambda interface: (interface.loopback, interface.name.startswith("docker"), interface.name),

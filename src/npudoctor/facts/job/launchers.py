@@ -25,7 +25,7 @@ class LauncherVariables:
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Those that it has."""
+        """The variables that this launcher has."""
         return tuple(name for pair in self.pairs for name in pair if name)
 
     @property
@@ -34,9 +34,11 @@ class LauncherVariables:
         return (self.rank, self.size), (self.local_rank, self.local_size), (self.node, self.nodes)
 
 
+# Set by torchrun in every worker (documentation of torch.distributed.run).
 TORCH = LauncherVariables(
     "torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE"
 )
+# msrun gives MS_NODE_ID to each worker of a scheduler, not to each node.
 MSRUN = LauncherVariables("msrun", "MS_NODE_ID", "MS_WORKER_NUM")
 ASCEND = LauncherVariables("MindSpore", "RANK_ID", "RANK_SIZE")
 PADDLE = LauncherVariables(
@@ -46,6 +48,7 @@ OPEN_MPI = LauncherVariables(
     "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
     "OMPI_COMM_WORLD_LOCAL_SIZE", ours=False,
 )  # fmt: skip
+# PMI of MPICH and Intel MPI; the local ones are Intel's and Hydra's.
 MPICH = LauncherVariables("MPI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", ours=False)
 # Those of the step: in a batch script SLURM_PROCID is 0 and SLURM_NTASKS that of the job.
 SLURM = LauncherVariables(
@@ -62,14 +65,14 @@ LAUNCHERS = (TORCH, MSRUN, ASCEND, PADDLE, OPEN_MPI, MPICH, SLURM)
 
 @dataclass(frozen=True)
 class LauncherRank:
-    """What a launcher said, as far as it can be read."""
+    """What a launcher said: None for what it does not set, or what cannot be read."""
 
     names: LauncherVariables
     rank: Optional[int]
     size: Optional[int]
 
 
-def number(value: Optional[str]) -> Optional[int]:
+def parse_count(value: Optional[str]) -> Optional[int]:
     """A count or an index, as Python's int() reads it; None where it is none. -1 stands for "not set"."""
     try:
         count = int(value or "")
@@ -78,44 +81,45 @@ def number(value: Optional[str]) -> Optional[int]:
     return count if count >= 0 else None
 
 
-def unreadable(names: LauncherVariables, variables: Mapping[str, str]) -> list[str]:
-    """The variables of a launcher that hold no number where its reader wants one."""
+def find_unreadable(names: LauncherVariables, variables: Mapping[str, str]) -> list[str]:
+    """The variables of a launcher that hold no number where its reader needs one."""
     bad = []
     for name in names.all:
         value = variables.get(name)
         lenient = name == "MS_NODE_ID" or value == "-1"  # msrun names nodes in words too
         if value is None or lenient:
             continue
-        count = number(value)
+        count = parse_count(value)
         if count is None or (count == 0 and name in (names.size, names.local_size, names.nodes)):
             bad.append(name)
     return bad
 
 
-def beyond(names: LauncherVariables, variables: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Each index that is not below its count."""
+def find_beyond_count(names: LauncherVariables, variables: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Each (index, count) of a launcher whose index is not below its count, by the names of the variables."""
     return [
         (index, count)
         for index, count in names.pairs
-        if 0 < (number(variables.get(count)) or 0) <= (number(variables.get(index)) or 0)
+        if 0 < (parse_count(variables.get(count)) or 0) <= (parse_count(variables.get(index)) or 0)
     ]
 
 
 def launcher_ranks(variables: Mapping[str, str]) -> list[LauncherRank]:
-    """What each launcher says that says something."""
+    """The ranks that launchers set, without launchers that set none."""
     ranks = [
-        LauncherRank(names, number(variables.get(names.rank)), number(variables.get(names.size)))
+        LauncherRank(names, parse_count(variables.get(names.rank)), parse_count(variables.get(names.size)))
         for names in LAUNCHERS
     ]
     return [rank for rank in ranks if rank.rank is not None or rank.size is not None]
 
 
-def contradictions(variables: Mapping[str, str]) -> list[tuple[LauncherRank, LauncherRank]]:
-    """Launchers that count the same ranks and number this one differently.
+def find_contradictions(variables: Mapping[str, str]) -> list[tuple[LauncherRank, LauncherRank]]:
+    """Pairs of launchers that count the same ranks and number this one differently.
 
-    Launchers of different sizes are one inside of the other: srun starts a torchrun on each node. torchrun
-    that meets by rendezvous numbers its ranks as they come.
+    Launchers of different sizes run one inside the other: srun starts a torchrun on each node. torchrun with
+    a rendezvous numbers its ranks as they come.
     """
+    # A size of one is no job that could be numbered in two ways.
     ranks = [rank for rank in launcher_ranks(variables) if rank.rank is not None and (rank.size or 0) > 1]
     if "TORCHELASTIC_RUN_ID" in variables:
         ranks = [rank for rank in ranks if rank.names.ours]
@@ -123,10 +127,10 @@ def contradictions(variables: Mapping[str, str]) -> list[tuple[LauncherRank, Lau
     return [(first, other) for first, other in pairs if first.size == other.size and first.rank != other.rank]
 
 
-def clashing_sizes(variables: Mapping[str, str]) -> list[tuple[LauncherRank, LauncherRank]]:
-    """Launchers of which neither size divides the other, so that none can be inside of the other.
+def find_clashing_sizes(variables: Mapping[str, str]) -> list[tuple[LauncherRank, LauncherRank]]:
+    """Pairs of launchers of which neither size divides the other, so that neither can run inside the other.
 
-    Not a scheduler's: one of its tasks may be a job of its own.
+    Without schedulers: one of their tasks may be a job of its own.
     """
     ranks = [rank for rank in launcher_ranks(variables) if rank.names.ours and (rank.size or 0) > 1]
     return [

@@ -8,6 +8,7 @@ from npudoctor.facts.job.working_directory import job_user, working_directory
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.users.access import nearest_folder
 
+# The write bit of others.
 EVERYBODY = 0o002
 
 
@@ -29,6 +30,7 @@ def intended_folder(host: Host, entry: str) -> str:
     """
     if entry == "~" or entry.startswith("~/"):
         return f"{job_user(host).home.rstrip('/')}{entry[1:]}"
+    # The loader searches an empty or relative entry below the working directory of the process (ld.so(8)).
     here = working_directory(host)
     if entry in ("", ".") or entry.startswith(("/", "$", "~")) or here is None:
         return entry

@@ -6,42 +6,48 @@ from typing import Optional
 
 from npudoctor.host.host import Host
 
+# As the distributions' /etc/hosts have them.
 LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "localhost6")
 
 
 def is_local(host: Host, text: str) -> Optional[bool]:
-    """For an address, our own name, or a name of /etc/hosts; None for what only a name server knows."""
-    known = _address_is_us(host, text)
-    if known is not None:
-        return known
+    """Return whether an address, a host name or a name of /etc/hosts is this machine; None for what only a
+    name server knows.
+    """
+    own_address = _is_own_address(host, text)
+    if own_address is not None:
+        return own_address
     name = text.lower().rstrip(".")
-    if name in LOCAL_NAMES or name.endswith(".localhost") or same_host(name, host.system.name.lower()):
+    if name in LOCAL_NAMES or name.endswith(".localhost") or is_same_host(name, host.system.name.lower()):
         return True
+    # A name may have an IPv4 and an IPv6 line: one that is ours is enough.
     answers = set()
     for line in (host.files.text("/etc/hosts") or "").splitlines():
         address, *names = line.partition("#")[0].lower().split() or [""]
         if name in names:
-            answers.add(_address_is_us(host, address))
+            answers.add(_is_own_address(host, address))
     answers.discard(None)
     return True in answers if answers else None
 
 
-def same_host(name: str, other: str) -> bool:
-    """Whether two names are one host's: equal, or the one is the other's first part."""
+def is_same_host(name: str, other: str) -> bool:
+    """Return whether two names mean one host: they are equal, or one is the first part of the other."""
     if name == other or not name or not other:
         return name == other
+    # node1 and node1.cluster may be one host; node1.a and node1.b are two.
     short = "." not in name or "." not in other
     return short and name.partition(".")[0] == other.partition(".")[0]
 
 
-def _address_is_us(host: Host, text: str) -> Optional[bool]:
-    """None when the text is not an IP address."""
+def _is_own_address(host: Host, text: str) -> Optional[bool]:
+    """Return whether an IP address is this machine's; None when the text is not an IP address."""
     address = _canonical(text)
     if address is None:
         return None
     import ipaddress
 
     number = ipaddress.ip_address(address)
+    # 0.0.0.0 and :: reach the own machine when one connects to them.
     if number.is_loopback or number.is_unspecified:
         return True
     return address in {_canonical(own) for own in host.sockets.own_addresses()}

@@ -14,16 +14,16 @@ from npudoctor.host.network.names import RENDEZVOUS
 
 @dataclass(frozen=True)
 class Peer:
-    """An address of another node, and who named it: "--peers", or a variable."""
+    """An address of another node, and what named it: "--peers", or a variable."""
 
     address: str
     named_by: str
 
 
-def several_nodes(host: Host) -> bool:
-    """Whether the job has other nodes: said by --peers, by counts, or by a master elsewhere.
+def has_several_nodes(host: Host) -> bool:
+    """Return whether the job has other nodes: by --peers, by counts, or by a master elsewhere.
 
-    The master's name is asked of the system where nothing else tells, which may take seconds.
+    The master's name is resolved by the system where nothing else tells, which may take seconds.
     """
     if host.options.peers:
         return True
@@ -34,18 +34,19 @@ def several_nodes(host: Host) -> bool:
     return any(place and is_here(host, place) is False for place in places)
 
 
-def first_peer(host: Host) -> Optional[Peer]:
+def find_first_peer(host: Host) -> Optional[Peer]:
     """An IP address of another node, the master's if it is one; None where nothing names any.
 
-    A name is asked of the system, which may take seconds.
+    A name is resolved by the system, which may take seconds.
     """
-    named = [(host.variables.get(name, ""), name) for name in RENDEZVOUS]
-    for place, named_by in (*named, *((peer, "--peers") for peer in host.options.peers)):
+    rendezvous = [(host.variables.get(name, ""), name) for name in RENDEZVOUS]
+    for place, named_by in (*rendezvous, *((peer, "--peers") for peer in host.options.peers)):
         if not place or is_local(host, place):
             continue
+        # An address needs no name server.
         literal = ip_address(place)
-        known = (literal,) if literal else host.names.resolve(place).addresses
-        others = [address for address in known if not is_local(host, address)]
-        if others:
-            return Peer(min(others, key=lambda address: ":" in address), named_by)
+        addresses = (literal,) if literal else host.names.resolve(place).addresses
+        remote_addresses = [address for address in addresses if not is_local(host, address)]
+        if remote_addresses:
+            return Peer(min(remote_addresses, key=lambda address: ":" in address), named_by)
     return None

@@ -20,6 +20,7 @@ from npudoctor.core.ports import (
 from npudoctor.facts.job.local_addresses import is_local
 from npudoctor.host.host import Host
 
+# The range beats the base port (documents of HCCL).
 RANGE, BASE = "HCCL_HOST_SOCKET_PORT_RANGE", "HCCL_IF_BASE_PORT"
 
 # Where a launcher or a library listens when nobody names a port. Those of MindSpore Serving are
@@ -37,10 +38,10 @@ DEFAULTS = {
 
 
 @dataclass(frozen=True)
-class Claim:
+class PortClaim:
     """Ports that the job will bind here. `variable` moves them, and is "" where none is set.
 
-    `unsure` is why nobody can say without a name server whether it is here.
+    `unsure`: why only a name server knows whether the port is bound here, else "".
     """
 
     variable: str
@@ -55,7 +56,7 @@ class Claim:
 
     @property
     def count(self) -> int:
-        """How many ports they are."""
+        """The number of ports."""
         return width(self.spans)
 
     @property
@@ -68,7 +69,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class BadPorts:
-    """A value that cannot be used, or one that only a lenient reader takes."""
+    """A value that cannot be used; with `lenient`, one that only a lenient reader accepts."""
 
     variable: str
     value: str
@@ -85,37 +86,42 @@ class RemotePort:
     value: str = ""
 
     @property
-    def known(self) -> bool:
-        """Whether it is known to be another machine."""
+    def is_elsewhere(self) -> bool:
+        """Whether the variables name the other machine; False where they do not say where the port
+        is bound.
+        """
         return bool(self.value)
 
 
-NamedPorts = Union[Claim, BadPorts, RemotePort]
+NamedPorts = Union[PortClaim, BadPorts, RemotePort]
 
 
-def named_ports(host: Host) -> Iterator[NamedPorts]:
-    """All that the variables name; HCCL's default comes last, as it needs to know whether NPUs are used."""
-    yield from _meeting_point(host, "MASTER_PORT", "MASTER_ADDR", 0)
-    yield from _meeting_point(host, "MS_SCHED_PORT", "MS_SCHED_HOST", 1024)
+def find_named_ports(host: Host) -> Iterator[NamedPorts]:
+    """Yield all ports that the variables name; HCCL's default comes last, as it needs to know whether NPUs
+    are used.
+    """
+    yield from _find_master_port(host, "MASTER_PORT", "MASTER_ADDR", 0)
+    yield from _find_master_port(host, "MS_SCHED_PORT", "MS_SCHED_HOST", 1024)
     # The range beats the base port; HCCL reads both, and does not start when one of them is bad.
     base, ports = host.variables.get(BASE), host.variables.get(RANGE, "")
-    named: list[NamedPorts] = []
+    hccl_ports: list[NamedPorts] = []
     if base is not None:
-        named.append(_read(BASE, base, lambda text: (parse_base(text),)))
+        hccl_ports.append(_parse_value(BASE, base, lambda text: (parse_base(text),)))
+    # Blanks alone are as good as unset.
     if ports.strip(" "):
-        named.append(_read(RANGE, ports, parse_spans))
-        if " " in ports and isinstance(named[-1], Claim):
+        hccl_ports.append(_parse_value(RANGE, ports, parse_spans))
+        if " " in ports and isinstance(hccl_ports[-1], PortClaim):
             why = _("HCCL ignores the blanks, but its documentation does not allow them")
             yield BadPorts(RANGE, ports, why, lenient=True)
-    yield from (bad for bad in named if isinstance(bad, BadPorts))
-    if named and isinstance(named[-1], Claim):
-        yield named[-1]
-    elif not named and host.wants_npus():
-        yield Claim("", "", ((HCCL_BASE, HCCL_BASE + HCCL_WIDTH - 1),))
+    yield from (bad for bad in hccl_ports if isinstance(bad, BadPorts))
+    if hccl_ports and isinstance(hccl_ports[-1], PortClaim):
+        yield hccl_ports[-1]
+    elif not hccl_ports and host.wants_npus():
+        yield PortClaim("", "", ((HCCL_BASE, HCCL_BASE + HCCL_WIDTH - 1),))
 
 
-def _meeting_point(host: Host, variable: str, place: str, lowest: int) -> Iterator[NamedPorts]:
-    """A port that is bound where `place` says; 0 lets the system choose."""
+def _find_master_port(host: Host, variable: str, place: str, lowest: int) -> Iterator[NamedPorts]:
+    """The port that is bound on the machine that `place` names; port 0 lets the system choose."""
     value, address = host.variables.get(variable, ""), host.variables.get(place, "")
     if not value:
         return
@@ -124,6 +130,7 @@ def _meeting_point(host: Host, variable: str, place: str, lowest: int) -> Iterat
     except ValueError as error:
         yield BadPorts(variable, value, str(error))
         return
+    # The port is bound by whoever is the master, on whatever machine.
     if not address:
         yield RemotePort(port, place)
         return
@@ -140,11 +147,13 @@ def _meeting_point(host: Host, variable: str, place: str, lowest: int) -> Iterat
                 value=address,
             )
         )
-        yield Claim(variable, value, ((port, port),), unsure)
+        yield PortClaim(variable, value, ((port, port),), unsure)
 
 
-def _read(variable: str, value: str, parse: Callable[[str], tuple[Span, ...]]) -> Union[Claim, BadPorts]:
+def _parse_value(
+    variable: str, value: str, parse: Callable[[str], tuple[Span, ...]]
+) -> Union[PortClaim, BadPorts]:
     try:
-        return Claim(variable, value, parse(value))
+        return PortClaim(variable, value, parse(value))
     except ValueError as error:
         return BadPorts(variable, value, str(error))

@@ -18,14 +18,16 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass, field, replace
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.parsing import json_of
-from npudoctor.facts.job.tracebacks import Raised, from_text, from_words
+from npudoctor.facts.job.tracebacks import Raised, parse_chain, parse_traceback
 from npudoctor.facts.job.working_directory import absolute_search_paths, working_directory
 from npudoctor.host.host import Host
 from npudoctor.host.libraries.needs import split_path
 from npudoctor.host.process.commands import CommandResult
 from npudoctor.host.process.escaped_children import kill_marked_processes, seconds_since_boot
 
+# The scripts are read as text: they run in the job's interpreter, which has no npudoctor.
 FOLDER = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "probes"))
+# Bytes; frameworks print warnings, and a job's code may print without end.
 OUTPUT_LIMIT = 1 << 20
 LEAST = 2.0  # seconds: with less left nothing is begun
 MARGIN = 1.0  # seconds: what is left of the run after the last probe
@@ -49,12 +51,12 @@ _ONE = threading.Lock()
 
 
 class NoTimeLeft(CannotTell):
-    """The run must be over before a probe could tell anything."""
+    """The run ends before a probe could answer."""
 
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """How a probe ended. `told`: its JSON; None when it did not come to its end.
+    """How a probe ended. `document`: the JSON object that it wrote; None when it did not come to its end.
 
     `raised`: the exceptions that ended it, the last one first. `loading`: the extension module that it began
     to load last. `finished`: it told all, and died afterwards, when Python ended. `died`: how a first try
@@ -63,7 +65,7 @@ class ProbeResult:
     """
 
     answer: CommandResult
-    told: Optional[dict[str, Any]]
+    document: Optional[dict[str, Any]]
     raised: tuple[Raised, ...] = field(default=())
     loading: Optional[str] = None
     finished: bool = False
@@ -72,13 +74,13 @@ class ProbeResult:
 
     @property
     def output(self) -> str:
-        """Both streams."""
+        """Both streams of the probe, stdout first."""
         streams = (self.answer.stdout, self.answer.stderr)
         return "\n".join(part.strip("\n") for part in streams if part.strip())
 
     @property
     def last_line(self) -> str:
-        """What it said last, which in a traceback is the error; "" when it said nothing."""
+        """The last line of the output, which in a traceback is the error; "" when there is none."""
         return next((line.strip() for line in reversed(self.output.splitlines()) if line.strip()), "")
 
     @property
@@ -101,28 +103,30 @@ class ProbeResult:
 
 
 def probe(host: Host, script: str, arguments: Sequence[str], timeout: float) -> ProbeResult:
-    """Run it with the job's variables, and with modules found as from the job's working directory.
+    """Run a script of npudoctor.probes with the job's variables; modules are found as from the job's working
+    directory.
 
-    Nothing is left behind: it writes to a folder of its own, and what it started is ended. What crashes is
-    tried once more with as little of ours as can be: two deaths are the job's. CannotTell where
-    it may not be run; NoTimeLeft where the run is over before `timeout` seconds are.
+    Nothing is left behind: it writes to a folder of its own, and what it started is ended. A probe that
+    crashes is run once more with as little of ours as can be: two deaths are the job's. CannotTell where it
+    may not be run; NoTimeLeft where the run ends before `timeout` seconds have passed.
     """
     # Looked at once for all probes, and by one thread: root's look may take seconds.
     why = host.once("trust in the job's modules", lambda: _why_not_imported(host))
     if why is not None:
-        raise CannotTell(why) if _remaining_seconds(host) >= 0 else _no_time()
+        # The reason may be that the time was over, which is no property of the job.
+        raise CannotTell(why) if _remaining_seconds(host) >= 0 else _no_time_left()
     first = _try_probe(host, script, arguments, timeout)
-    if first.told is not None or -(first.answer.status or 0) not in CRASHES:
+    if first.document is not None or -(first.answer.status or 0) not in CRASHES:
         return first
     try:
         again = _try_probe(host, script, arguments, timeout, plainly=True)
     except NoTimeLeft:
         return replace(first, single=True)
-    return first if again.told is None else replace(again, died=first.ending)
+    return first if again.document is None else replace(again, died=first.ending)
 
 
 def _why_not_imported(host: Host) -> Optional[str]:
-    """Why nothing is imported here; None where it may be."""
+    """Why nothing may be imported here; None where it may."""
     if host.options.root is not None:
         return _("an image has no running job")
     if host.options.foreign_variables:
@@ -144,13 +148,14 @@ def _try_probe(
     host: Host, script: str, arguments: Sequence[str], timeout: float, plainly: bool = False
 ) -> ProbeResult:
     if not _ONE.acquire(timeout=max(0.0, _remaining_seconds(host))):
-        raise _no_time()
+        raise _no_time_left()
     try:
         if _remaining_seconds(host) < LEAST:
-            raise _no_time()
+            raise _no_time_left()
         token = secrets.token_hex(16)
-        with _folder(host, token) as private:
+        with _private_folder(host, token) as private:
             sources = []
+            # noting.py changes Python's import system and faulthandler: the second try goes without.
             for name in ("start.py", script) if plainly else ("start.py", "noting.py", script):
                 with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
                     sources.append(file.read())
@@ -175,51 +180,59 @@ def _try_probe(
                     _("{python} was not started: {why}", python=argv[0], why=answer.stderr or answer.ended)
                 )
             if answer.ended == "timeout" and seconds < timeout:
-                raise _no_time()
-            return _result(answer, os.path.join(private, token))
+                raise _no_time_left()
+            return _read_result(answer, os.path.join(private, token))
     finally:
         _ONE.release()
 
 
-def _result(answer: CommandResult, path: str) -> ProbeResult:
-    """What it left in a file whose name no module knows, and how it ended."""
+def _read_result(answer: CommandResult, path: str) -> ProbeResult:
+    """Read the file in which the probe wrote its answer, under a name that no module knows, and judge how it
+    ended.
+    """
     words: Any = None  # where it did not come to that
+    # Half of a line, where it was killed while it wrote.
     with suppress(ValueError):
-        words = json_of(_content(path))
+        words = json_of(_read_file(path))
     finished = isinstance(words, dict) and "raised" not in words
     if answer.ok and finished:
         return ProbeResult(answer, words)
     # Where it died before it could tell, or was ended by something other than an exception.
-    raised = from_words(words["raised"]) if isinstance(words, dict) and "raised" in words else ()
+    raised = parse_chain(words["raised"]) if isinstance(words, dict) and "raised" in words else ()
+    # Python itself could not start, or the file could not be written: stderr may have a traceback.
     if not raised and answer.ended == "exited" and (answer.status or 0) > 0:
-        raised = from_text(answer.stderr)
-    return ProbeResult(answer, None, raised, _content(f"{path}.loading") or None, finished)
+        raised = parse_traceback(answer.stderr)
+    return ProbeResult(answer, None, raised, _read_file(f"{path}.loading") or None, finished)
 
 
 def _remaining_seconds(host: Host) -> float:
     """Seconds until the last probe must be over."""
+    # Lock.acquire raises OverflowError above TIMEOUT_MAX; without a deadline `until` is infinite.
     return min(host.options.until - time.monotonic() - MARGIN, threading.TIMEOUT_MAX)
 
 
-def _no_time() -> NoTimeLeft:
+def _no_time_left() -> NoTimeLeft:
     return NoTimeLeft(_("the deadline of the run was reached first"))
 
 
 @contextmanager
-def _folder(host: Host, token: str) -> Iterator[str]:
-    """A folder of its own. It is gone afterwards with all that is in it, and so is what has this token; where
-    the run is broken off as well."""
+def _private_folder(host: Host, token: str) -> Iterator[str]:
+    """Create a folder for one probe. Afterwards, or when the run is broken off, it is removed with all that
+    is in it, and processes that carry this token are killed.
+    """
     try:
         private = tempfile.mkdtemp(prefix="npudoctor-probe-")
     except OSError as error:
         raise CannotTell(_("cannot create a temporary folder: {why}", why=strerror(error.errno))) from error
 
+    # Nothing is read of older processes: one stuck in the kernel may hold whoever reads its variables.
     since = seconds_since_boot()
 
     def clean() -> None:
         kill_marked_processes(f"{MARKED}={token}", since)
         shutil.rmtree(private, ignore_errors=True)
 
+    # Runs when the whole run is broken off, which skips `finally` in threads.
     host.commands.at_close.append(clean)
     try:
         yield private
@@ -228,8 +241,9 @@ def _folder(host: Host, token: str) -> Iterator[str]:
         host.commands.at_close.remove(clean)
 
 
-def _content(path: str) -> str:
-    """A file in the probe's folder; "" where it is none that the probe could have written."""
+def _read_file(path: str) -> str:
+    """The text of a file in the probe's folder; "" where it is none that the probe could have written."""
+    # The file is missing: the probe did not come that far.
     with suppress(OSError):
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with open(os.open(path, flags), "rb") as file:

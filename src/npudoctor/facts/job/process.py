@@ -15,6 +15,7 @@ from npudoctor.host.libraries.extensions import find_extensions
 from npudoctor.host.libraries.library import BadLibrary
 from npudoctor.host.libraries.loader import LOADERS, Loader
 
+# Prefix and version, from which the program beside the standard library follows.
 _STDLIB = pattern(r"(.*)/lib(?:64)?/python(\d+\.\d+)\Z")
 _NUMBER = pattern(r"\d+")
 
@@ -39,7 +40,7 @@ _IMPORTS = {
 
 
 def frameworks(host: Host, *names: str) -> list[Framework]:
-    """Those of these (by default: those for Ascend) whose files are all in the interpreter."""
+    """Those of these frameworks (by default: those for Ascend) whose files are all in the interpreter."""
     complete = []
     for name in names or ("torch_npu", "mindspore", "paddle_custom_device"):
         modules = [_module(host, package, module) for package, module in _IMPORTS[name]]
@@ -50,7 +51,7 @@ def frameworks(host: Host, *names: str) -> list[Framework]:
 
 
 def ascend_plugin(host: Host, mindspore: Framework) -> Optional[str]:
-    """The library that MindSpore loads for Ascend, besides its extension module."""
+    """The library that MindSpore loads for Ascend, besides its extension module; None where it has none."""
     folder = mindspore.modules[-1].rpartition("/")[0] + "/lib/plugin"
     names = [name for name in host.files.names(folder) if name.startswith("libmindspore_ascend.so")]
     newest = max(names, key=lambda name: [int(number) for number in _NUMBER.findall(name)], default=None)
@@ -58,7 +59,7 @@ def ascend_plugin(host: Host, mindspore: Framework) -> Optional[str]:
 
 
 def process(host: Host, framework: Framework) -> Loader:
-    """The process that has imported a framework; shared by the checks, which only look at it."""
+    """The simulated process that has imported a framework; shared by the checks, which only look at it."""
     return host.once(f"process of {framework.name}", lambda: _process(host, framework))
 
 
@@ -70,7 +71,7 @@ def _process(host: Host, framework: Framework) -> Loader:
 
 
 def process_with(host: Host, framework: Framework, libraries: Sequence[str]) -> Loader:
-    """The process that has imported a framework and opened these, which it shares with nobody."""
+    """The simulated process that has imported a framework and opened these libraries; not shared."""
     made = _process(host, framework)
     for path in libraries:
         made.dlopen(path)
@@ -78,9 +79,10 @@ def process_with(host: Host, framework: Framework, libraries: Sequence[str]) -> 
 
 
 def python_itself(host: Host) -> Loader:
-    """The process of the interpreter with ctypes, which all frameworks import, and no framework."""
+    """The simulated process of the interpreter with ctypes, which all frameworks import, and no framework."""
     made = loader(host)
     for folder in host.interpreter.layout().search_path:
+        # The folder of the standard library's extension modules.
         if folder.endswith("/lib-dynload"):
             for extension in find_extensions(host.files, folder, "_ctypes"):
                 made.dlopen(extension.path)
@@ -97,8 +99,9 @@ def loader(host: Host) -> Loader:
 
 
 def bare_loader(host: Host, variables: Optional[Mapping[str, str]] = None) -> Loader:
-    """The loader of a process that is still to be started; with the examined variables (in an image none)
-    unless others are given."""
+    """The loader of a process that is still to be started, with the examined variables unless others are
+    given; in an image with none.
+    """
     image = host.options.root is not None
     if variables is None:
         variables = {} if image else host.variables
@@ -118,18 +121,21 @@ def machine_of(host: Host) -> str:
     machine = library.machine if library else host.interpreter.layout().machine or host.system.machine
     if machine not in LOADERS:
         raise CannotTell(_("npudoctor does not know the dynamic loader of {machine}", machine=machine))
+    # Alpine's loader searches other folders in another order.
     if library and "musl" in (library.interpreter or ""):
         raise CannotTell(_("{path} uses musl's loader, which npudoctor does not know", path=path))
     return machine
 
 
 def program(host: Host) -> Optional[str]:
-    """The interpreter's program: the path itself, or, where that is a script of a version manager, the
-    one beside the standard library; None when there is none."""
+    """The interpreter's program: its path, or, where that is a script of a version manager, the program
+    beside the standard library; None when there is none.
+    """
     for path in _programs(host):
         try:
             if host.libraries.read(path) is not None:
                 return path
+        # A script of pyenv or conda is no ELF file.
         except BadLibrary:
             continue
     return None
@@ -150,6 +156,7 @@ def _module(host: Host, package: str, module: str) -> Optional[str]:
     version = ".".join((layout.version or "").split(".")[:2])
     for folder in layout.search_path:
         place = f"{folder}/{package}"
+        # The first folder that has the package decides, also where its module is for another Python.
         if folder.startswith("/") and host.files.stat(place) is not None:
             fitting = [
                 extension.path

@@ -9,7 +9,9 @@ from npudoctor.core.frozen import dataclass, field, replace
 from npudoctor.core.lazy import pattern
 
 _FRAME = pattern(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:,? in (?P<function>.+))?\s*\Z')
+# The sentences of Python's own traceback module; they are not translated.
 _HEAD = "Traceback (most recent call last):"
+# The last line of a traceback: type, perhaps with its module, and message.
 _ERROR = pattern(r"(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?\Z")
 # Between two exceptions; the later one is the outer one.
 _CAUSE = "The above exception was the direct cause of the following exception:"
@@ -52,20 +54,21 @@ class Raised:
         return f"{self.type}: {self.message}" if self.message else self.type
 
     def is_a(self, *names: str) -> bool:
-        """Whether its type is one of these, or below one."""
+        """Return whether its type is one of these, or derives from one."""
         return bool({*names} & {*self.bases, self.type.rpartition(".")[2]})
 
 
-def from_words(links: object) -> tuple[Raised, ...]:
-    """The exceptions that a probe told, the last one first; what makes no sense is left out."""
+def parse_chain(links: object) -> tuple[Raised, ...]:
+    """The exceptions that a probe wrote, the last one first; what makes no sense is left out."""
     return tuple(
-        _link(link)
+        _parse_link(link)
         for link in (links if isinstance(links, list) else ())
         if isinstance(link, dict) and isinstance(link.get("type"), str)
     )
 
 
-def _link(words: Mapping[str, Any]) -> Raised:
+def _parse_link(words: Mapping[str, Any]) -> Raised:
+    # The job's own code could have written the file: nothing is taken for granted.
     def text(key: str) -> Optional[str]:
         return words[key] if isinstance(words.get(key), str) and words[key] else None
 
@@ -87,27 +90,29 @@ def _link(words: Mapping[str, Any]) -> Raised:
     )
 
 
-def from_text(output: str) -> tuple[Raised, ...]:
-    """The exceptions of the last traceback of a text, the last one first; none where there is none."""
+def parse_traceback(output: str) -> tuple[Raised, ...]:
+    """The exceptions of the last traceback of a text, the last one first; () where there is none."""
     lines = output.splitlines()
     starts = [number for number, line in enumerate(lines) if line.strip() == _HEAD]
     chain: list[Raised] = []
     for start, end in zip(starts, [*starts[1:], len(lines)]):
         block = lines[start + 1 : end]
-        raised = _block(block)
+        raised = _parse_block(block)
         if raised is None:
             continue
+        # Between two tracebacks of a chain stand an empty line, the sentence, and another empty line.
         before = {line.strip() for line in lines[max(0, start - 3) : start]} & {_CAUSE, _CONTEXT}
         if chain and before:
             chain[0] = replace(chain[0], how="cause" if _CAUSE in before else "context")
+            # Python prints the cause first; we have the outermost exception first.
             chain.insert(0, raised)
         else:
             chain = [raised]
     return tuple(chain)
 
 
-def _block(lines: Sequence[str]) -> Optional[Raised]:
-    """One exception with its frames."""
+def _parse_block(lines: Sequence[str]) -> Optional[Raised]:
+    """One exception with its frames; None where no line names an exception."""
     frames = []
     for line in lines:
         match = _FRAME.match(line)
@@ -116,6 +121,7 @@ def _block(lines: Sequence[str]) -> Optional[Raised]:
             continue
         error = _ERROR.match(line) if line[:1].strip() else None
         if error:
+            # Of these the last "File" line is no frame: it names where the source is wrong.
             syntax = error["type"] in ("SyntaxError", "IndentationError", "TabError") and bool(frames)
             last = frames.pop() if syntax else None
             return Raised(
@@ -129,8 +135,7 @@ def _block(lines: Sequence[str]) -> Optional[Raised]:
 
 
 def stack_of(output: str) -> tuple[Frame, ...]:
-    """Where the program was when faulthandler was asked or woken, outermost frame first; () where it says
-    nothing."""
+    """The frames that faulthandler printed, outermost first; () where it printed none."""
     lines = output.splitlines()
     heads = [number for number, line in enumerate(lines) if _DUMP.match(line)]
     current = [number for number in heads if _CURRENT.match(lines[number])] or heads

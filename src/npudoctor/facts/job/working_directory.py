@@ -15,8 +15,9 @@ from npudoctor.host.users.identity import Identity, user_name
 
 
 def working_directory(host: Host) -> Optional[str]:
-    """The working directory of the caller, or of the process that is examined, without links; None where
-    it is gone."""
+    """The working directory of the caller, or of the process that is examined, without links; None where it
+    was removed.
+    """
     return host.running_files.real(f"/proc/{host.options.env_of or 'self'}/cwd")
 
 
@@ -26,7 +27,9 @@ def job_user(host: Host) -> Identity:
 
 
 def foreign_user(host: Host) -> Optional[Identity]:
-    """Who runs the job where that is somebody else: what we may, that user may not, so modes must tell."""
+    """The user who runs the job where that is not us: what we may do, that user may not, so modes must tell.
+    None where it is us.
+    """
     who = job_user(host)
     return who if who.euid != host.identity.euid else None
 
@@ -40,9 +43,11 @@ def _job_user(host: Host) -> Identity:
             ids[name] = [int(word) for word in rest.split()]
     if len(ids["Uid"]) < 2 or len(ids["Gid"]) < 2:
         raise CannotTell(_("process {pid} does not exist", pid=pid))
+    # proc(5): real, effective, saved set, file system; the second one decides.
     uid = ids["Uid"][1]
     groups = frozenset((ids["Gid"][1], *ids["Groups"]))
     value = host.variables.get("HOME", "")
+    # Programs follow HOME where it is set; else the list of users.
     home = value if value.startswith("/") else home_of(host.files, uid) or "/"
     return Identity(uid, user_name(uid), home, frozenset(), groups)
 
@@ -50,8 +55,8 @@ def _job_user(host: Host) -> Identity:
 def module_file(files: Files, folder: str, name: str) -> Optional[str]:
     """The file that `import name` would load from a folder; None when it would look further.
 
-    A folder without __init__.py is none: an installed package behind it wins. So is one that this user may
-    not enter: Python passes over it.
+    A folder without __init__.py does not count: an installed package behind it wins. Neither does one that
+    this user may not enter: Python skips it.
     """
     for path in (f"{folder}/{name}/__init__.py", f"{folder}/{name}.py"):
         try:
@@ -66,7 +71,9 @@ def module_file(files: Files, folder: str, name: str) -> Optional[str]:
 
 
 def pythonpath(entries: list[str], here: Optional[str]) -> list[str]:
-    """The folders that PYTHONPATH names; an empty or a relative entry is one of the working directory."""
+    """The folders that PYTHONPATH names; an empty or a relative entry is below the working directory
+    `here`.
+    """
     folders = []
     for entry in entries:
         if entry.startswith("/"):
@@ -77,8 +84,11 @@ def pythonpath(entries: list[str], here: Optional[str]) -> list[str]:
 
 
 def absolute_search_paths(host: Host) -> dict[str, str]:
-    """The variables that name folders by where the job is started, with these folders by their own paths:
-    they mean the same in a program that goes elsewhere. Empty where none does, or that folder is gone."""
+    """PYTHONPATH and LD_LIBRARY_PATH with relative entries made absolute, so that they mean the same in a
+    program that changes its directory.
+
+    Only variables that change; empty where none does, or the working directory was removed.
+    """
     here = working_directory(host)
     changed: dict[str, str] = {}
     if here is None:
@@ -86,6 +96,7 @@ def absolute_search_paths(host: Host) -> dict[str, str]:
     for name, separators in (("PYTHONPATH", ":"), ("LD_LIBRARY_PATH", ":;")):
         value = host.variables.get(name, "")
         entries = split_path(value, separators)
+        # $ORIGIN and the like are the loader's to expand.
         if any(entry[:1] not in ("/", "$") for entry in entries):
             changed[name] = ":".join(
                 entry if entry[:1] in ("/", "$") else posixpath.join(here, entry) if entry else here

@@ -25,9 +25,12 @@ LINES_LIMIT = 10_000  # telling lines kept of one log
 OTHERS_LIMIT = 32 << 20
 OWNER_LIMIT, RUN_LIMIT = 128 << 20, 512 << 20
 LOGS_LIMIT = 200  # of one owner in one directory, the newest
+# Bytes: the head has glog's header and the first lines, the tail the time of the last line; a chunk is read
+# at once.
 HEAD, TAIL, CHUNK = 4096, 1 << 16, 4 << 20
 LONGEST = 2 * HEAD  # of a line that tells something: it may hold a path
 CUT = b"(cut)"  # stands for the beginning of a line that is too long, so that the rest is none
+# Parts of the sentences below, searched as bytes before any line is parsed.
 TELLING = (b"Creation of shared memory", b"CachePool will use disk", b"listening on port")
 
 # Digits are counted, and a line must begin like one: anybody may put a "log" into /tmp, and neither a number
@@ -38,15 +41,18 @@ _LINE = pattern(
     r"\[[^\]\n]*\] [^\]\n]*\] (?P<text>[^\n]*)",
     re.MULTILINE,
 )
+# From glog's header of each file.
 _MACHINE = pattern(r"^Running on machine: (.+)$", re.MULTILINE)
+# With -l 2 or GLOG_v=2 and above this line is absent, and the log proves nothing.
 _KEY = pattern(r"Creation of shared memory successful\. Shared memory key (-?[0-9]{1,10})\Z")
 _PORT = pattern(r"Cache server has started successfully and is listening on port ([0-9]{1,5})\Z")
+# One for each cache. The line about the root, "CacheServer will use", names no folder of its own.
 _FOLDER = pattern(r"CachePool will use disk folder: (/[^\0]+)\Z")
 
 
 @dataclass(frozen=True)
-class Created:
-    """A line that says that this process made a segment: key unsigned, local time as epoch seconds."""
+class SegmentCreation:
+    """A line that says that this process created a segment: key unsigned, local time as epoch seconds."""
 
     key: int
     when: int
@@ -56,7 +62,8 @@ class Created:
 class ServerLog:
     """One log file: the file itself, and what the lines of its own process say.
 
-    `last` is the time of the last such line, as epoch seconds.
+    `last`: the time of the last such line, as epoch seconds, None without one. `machine`: the host name that
+    glog wrote, None without one.
     """
 
     path: str
@@ -64,21 +71,21 @@ class ServerLog:
     entry: PathStatus
     parents: tuple[Parent, ...]
     machine: Optional[str]
-    created: tuple[Created, ...]
+    created: tuple[SegmentCreation, ...]
     spills: tuple[str, ...]
     last: Optional[int]
     port: Optional[int] = None
 
 
 def log_places(tmp: str = "/tmp", where: Optional[SocketPlaces] = None) -> Iterator[str]:  # noqa: S108
-    """The directories that may hold logs, one for each scheme and login name."""
+    """The directories that may hold logs, one for each naming scheme and login name."""
     yield tmp
     for directory, _old in (where or find_places(tmp)).directories:
         if directory != tmp:
             yield f"{directory}/log" if directory.endswith("/cache") else f"{directory}/cache/log"
 
 
-class Allowance:
+class ReadAllowance:
     """How many bytes of logs may still be read in this run: in all, and of each other user's."""
 
     def __init__(self) -> None:
@@ -87,7 +94,7 @@ class Allowance:
         self._of_owner: dict[int, int] = {}
 
     def take(self, uid: int, size: int) -> int:
-        """How much of a log of this owner and size to read; that much is used up."""
+        """The number of bytes to read of a log of this owner and size; they are used up."""
         most = min(size, LOG_LIMIT, self._left)
         if uid not in self._trusted:
             most = min(most, OTHERS_LIMIT, self._of_owner.get(uid, OWNER_LIMIT))
@@ -99,14 +106,15 @@ class Allowance:
 def read_logs(tmp: str = "/tmp", where: Optional[SocketPlaces] = None) -> list[ServerLog]:  # noqa: S108
     """The logs at the known places that we may read and that may prove something, the newest last."""
     logs: list[ServerLog] = []
-    allowance = Allowance()
+    allowance = ReadAllowance()
     for directory in dict.fromkeys(log_places(tmp, where)):
         try:
             with open_directory(directory) as (descriptor, parents):
                 here: dict[str, ServerLog] = {}
-                for name, pid in _newest(descriptor):
+                for name, pid in _find_newest(descriptor):
+                    # A log that vanished or is closed to us proves nothing; the others may.
                     with suppress(OSError):
-                        log = _read(descriptor, name, pid, directory, parents, allowance)
+                        log = _read_log(descriptor, name, pid, directory, parents, allowance)
                         if log is not None:
                             here[name] = log
                 # In the order of their names, which is that of their making for one pid.
@@ -116,16 +124,20 @@ def read_logs(tmp: str = "/tmp", where: Optional[SocketPlaces] = None) -> list[S
     return sorted(logs, key=lambda log: log.entry.mtime_ns)
 
 
-def _newest(descriptor: int) -> Iterator[tuple[str, int]]:
-    """Names and pids of the logs to read, the newest first: so the older go without when it is too much."""
+def _find_newest(descriptor: int) -> Iterator[tuple[str, int]]:
+    """Yield (name, pid) of the logs to read, the newest first, so that the oldest are left out when there are
+    too many.
+    """
     # The lines that prove are not in the copies of other levels.
-    named = {name: LOG.match(name) for name in os.listdir(descriptor) if ".log.INFO." in name}
-    pids = {name: int(match.group(2)) for name, match in named.items() if match}
+    match_by_name = {name: LOG.match(name) for name in os.listdir(descriptor) if ".log.INFO." in name}
+    pids = {name: int(match.group(2)) for name, match in match_by_name.items() if match}
     # Not as entries: there may be hundreds of thousands.
     provable: list[tuple[int, int, str]] = []
     for name in pids:
+        # Gone since it was listed.
         with suppress(FileNotFoundError):
             status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            # A hard link or a file that others can write proves nothing.
             if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and not status.st_mode & 0o022:
                 provable.append((status.st_mtime_ns, status.st_uid, name))
     count: dict[int, int] = {}
@@ -136,20 +148,21 @@ def _newest(descriptor: int) -> Iterator[tuple[str, int]]:
 
 
 def may_prove(entry: PathStatus) -> bool:
-    """Whether a log of these properties could be trusted for any owner: else it is not even read."""
+    """Return whether a log with these properties could be trusted for any owner; else it is not even read."""
     return entry.is_file and entry.nlink == 1 and not entry.permissions & 0o022
 
 
 def join_continued(logs: Sequence[ServerLog]) -> list[ServerLog]:
-    """The logs with every file joined to the one that it goes on (glog begins a new file at a size).
+    """The logs, each file joined to the one that it continues (glog begins a new file at a size).
 
-    A process begins by logging its port; a file of the same pid, machine and owner that does not is the
-    next file of the process before. What one of the files cannot prove, the joined log cannot either.
+    A process begins by logging its port; a file of the same pid, machine and owner that does not begin so
+    continues the process before. What one of the files cannot prove, the joined log cannot either.
     """
     joined: list[ServerLog] = []
     for log in logs:
         before = next((earlier for earlier in reversed(joined) if earlier.pid == log.pid), None)
-        if before is None or log.port is not None or log.created or not _same_writer(before, log):
+        # It names its port, or a segment: it is a new process with the same pid.
+        if before is None or log.port is not None or log.created or not _have_same_writer(before, log):
             joined.append(log)
         else:
             joined[joined.index(before)] = replace(
@@ -161,62 +174,65 @@ def join_continued(logs: Sequence[ServerLog]) -> list[ServerLog]:
     return joined
 
 
-def _same_writer(before: ServerLog, log: ServerLog) -> bool:
-    """All that a proof by the one says of who wrote it the other must say too."""
+def _have_same_writer(before: ServerLog, log: ServerLog) -> bool:
+    """Return whether both files agree in everything that a proof by one of them says about its writer."""
 
-    def written(own: ServerLog) -> tuple[object, ...]:
+    def writer_facts(own: ServerLog) -> tuple[object, ...]:
         entry = own.entry
         return own.machine, own.parents, entry.uid, entry.nlink, entry.is_file, entry.permissions & 0o022
 
-    return written(before) == written(log)
+    return writer_facts(before) == writer_facts(log)
 
 
-def _read(
+def _read_log(
     descriptor: int,
     name: str,
     pid: int,
     directory: str,
     parents: tuple[Parent, ...],
-    allowance: Allowance,
+    allowance: ReadAllowance,
 ) -> Optional[ServerLog]:
+    # O_NONBLOCK: anybody may put a FIFO there.
     opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=descriptor)
     with open(opened, "rb") as file:
         entry = entry_from_stat(os.fstat(opened))
         most = allowance.take(entry.uid, entry.size) if may_prove(entry) else 0
         if not most:
             return None
-        text = excerpt(file, entry.size, most).decode("utf-8", "surrogateescape")
+        text = read_excerpt(file, entry.size, most).decode("utf-8", "surrogateescape")
     return parse_log(text, f"{directory}/{name}", pid, entry, parents)
 
 
-def excerpt(file: BinaryIO, size: int, most: int = LOG_LIMIT) -> bytes:
-    """The head of a log, its lines that tell something in the first `most` bytes, and its last lines.
+def read_excerpt(file: BinaryIO, size: int, most: int = LOG_LIMIT) -> bytes:
+    """The head of a log, its telling lines in the first `most` bytes, and its last lines.
 
-    Whole lines only: the rest of one may look like a line, and one cut short may tell another number.
+    Whole lines only: the rest of a line may look like one, and a line cut short may contain another number.
     """
     head, _newline, rest = file.read(HEAD).rpartition(b"\n")
-    parts, seen, kept = [head], HEAD, 0
-    while seen < most and kept < LINES_LIMIT:
+    parts, read_bytes, line_count = [head], HEAD, 0
+    while read_bytes < most and line_count < LINES_LIMIT:
         chunk = file.read(CHUNK)
         if not chunk:
             break
-        seen += len(chunk)
+        read_bytes += len(chunk)
         if b"\n" not in chunk:  # a hole, say: nothing to look for, nor to copy
             rest = rest + chunk if len(rest) + len(chunk) <= LONGEST else CUT
             continue
         whole, _newline, rest = (rest + chunk).rpartition(b"\n")
         rest = rest if len(rest) <= LONGEST else CUT
-        telling = telling_lines(whole)[: LINES_LIMIT - kept]
-        kept += len(telling)
+        telling = find_telling_lines(whole)[: LINES_LIMIT - line_count]
+        line_count += len(telling)
         parts += telling
+    # One line before the tail may have been read already; repeated lines do no harm.
     if size > HEAD:
+        # One byte earlier: where that is a line feed, the line behind it is whole.
         file.seek(max(HEAD, size - TAIL) - 1)
         parts.append(file.read(TAIL + 1).partition(b"\n")[2].rpartition(b"\n")[0])
     return b"\n".join(parts)
 
 
-def telling_lines(text: bytes) -> list[bytes]:
-    """The lines that hold one of the telling words, in order."""
+def find_telling_lines(text: bytes) -> list[bytes]:
+    """The lines that contain one of the telling words, in order."""
     lines: dict[int, bytes] = {}
     for words in TELLING:
         at = text.find(words)
@@ -232,7 +248,8 @@ def telling_lines(text: bytes) -> list[bytes]:
 def parse_log(
     text: str, path: str, pid: int, entry: PathStatus, parents: tuple[Parent, ...] = ()
 ) -> ServerLog:
-    """What a log says of the process whose pid is in its name; lines of other pids do not count."""
+    """What a log says about the process whose pid is in its name; lines of other pids do not count."""
+    # glog writes it into the header of each file.
     machine = _MACHINE.search(text[:4096])
     lines = [
         (line["text"].rstrip(), line["when"]) for line in _LINE.finditer(text) if int(line["pid"]) == pid
@@ -247,7 +264,10 @@ def parse_log(
         parents=parents,
         machine=machine.group(1).strip() if machine else None,
         created=tuple(
-            dict.fromkeys(Created(int(key) & 0xFFFFFFFF, when) for key, when in keys if when is not None)
+            # The server logs key_t, a signed int; /proc/sysvipc/shm is read as unsigned.
+            dict.fromkeys(
+                SegmentCreation(int(key) & 0xFFFFFFFF, when) for key, when in keys if when is not None
+            )
         ),
         # A folder of another name was not made by a cache server, whatever the log says.
         spills=tuple(dict.fromkeys(path for path in folders if SPILL.match(os.path.basename(path)))),
@@ -269,5 +289,6 @@ def local_seconds(when: str) -> Optional[int]:
     """Epoch seconds of a log's local time "YYYY-mm-dd-HH:MM:SS"; None when there is no such time."""
     try:
         return int(time.mktime(time.strptime(when, "%Y-%m-%d-%H:%M:%S")))
+    # The log is written by others: 31 February, or a year that mktime does not know.
     except (ValueError, OverflowError):
         return None

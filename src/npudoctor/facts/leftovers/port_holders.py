@@ -8,16 +8,19 @@ from typing import Optional
 from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.ports import mask
 from npudoctor.facts.job.examined_job import INIT, job_pids
-from npudoctor.facts.job.ports import Claim
+from npudoctor.facts.job.ports import PortClaim
 from npudoctor.host.host import Host
 from npudoctor.host.network.sockets import TcpSocket
 from npudoctor.host.users.accounts import user_names
 
+# The last is an IPv4 loopback address in a socket of IPv6.
 LOOPBACK = ("127.", "::1", "::ffff:127.")
 
 
-class Holders:
-    """Answers for sockets of one run; the descriptors of all processes are read once, and only when asked."""
+class PortHolders:
+    """Says who holds the sockets of one run; the descriptors of all processes are read once, and only when
+    needed.
+    """
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -26,18 +29,21 @@ class Holders:
         self._users: Optional[dict[int, str]] = None
 
     def pids(self, bound: TcpSocket) -> tuple[int, ...]:
-        """The processes that have it open; empty when none that we may look into has."""
+        """The processes that have a socket open; empty when none that we may look into has."""
         if self._pids is None:
             self._pids = {}
             for pid in self._host.processes.by_pid():
                 for _number, target in self._host.processes.open_files(pid) or ():
+                    # The kernel names sockets by inode, as /proc/net/tcp does.
                     if target.startswith("socket:["):
                         self._pids.setdefault(target, set()).add(pid)
         return tuple(sorted(self._pids.get(f"socket:[{bound.inode}]", ())))
 
-    def is_ancestors(self, bound: TcpSocket) -> bool:
-        """Whether we ourselves or one of our ancestors, init apart, listens with it, or the job that is
-        examined has it."""
+    def is_held_by_ancestor(self, bound: TcpSocket) -> bool:
+        """Return whether we ourselves or an ancestor of ours, except init, listens with this socket, or the
+        examined job has it open.
+        """
+        # What the examined job holds itself is in nobody's way.
         job = job_pids(self._host)
         if job and not job.isdisjoint(self.pids(bound)):
             return True
@@ -67,29 +73,35 @@ class Holders:
 
 
 @dataclass(frozen=True)
-class Occupants:
-    """The sockets on the ports of a claim: in the way, an ancestor's, or on an address that is not needed."""
+class PortOccupants:
+    """The sockets on the ports of a claim: `held` ones are in the way, `ancestors` are our own, `apart` are
+    on an address that is not needed.
+    """
 
     held: list[TcpSocket] = field(default_factory=list)
     ancestors: list[TcpSocket] = field(default_factory=list)
     apart: list[TcpSocket] = field(default_factory=list)
 
 
-def occupants(claim: Claim, bound: Iterable[TcpSocket], holders: Holders) -> Occupants:
-    """Where somebody listens, connections are those that were accepted: the listener alone counts.
+def find_occupants(claim: PortClaim, bound: Iterable[TcpSocket], holders: PortHolders) -> PortOccupants:
+    """The sockets on the ports of a claim. Where somebody listens, connections on the same port were accepted
+    by the listener, which alone counts.
 
-    HCCL binds the address of a network card, which a connection inside of the machine leaves free.
+    HCCL binds the address of a network card, which a connection within the machine leaves free.
     """
+    # A machine may have tens of thousands of sockets.
     claimed = mask(claim.spans)
     here = [socket for socket in bound if claimed[socket.port]]
     listened = {socket.port for socket in here if socket.is_listening}
-    occupants_of = Occupants()
+    occupants_of = PortOccupants()
     for socket in here:
         if socket.is_listening:
-            (occupants_of.ancestors if holders.is_ancestors(socket) else occupants_of.held).append(socket)
+            (occupants_of.ancestors if holders.is_held_by_ancestor(socket) else occupants_of.held).append(
+                socket
+            )
         elif socket.port not in listened:
             inside = claim.hccl and socket.address.startswith(LOOPBACK)
-            ours = occupants_of.ancestors if holders.is_ancestors(socket) else occupants_of.held
+            ours = occupants_of.ancestors if holders.is_held_by_ancestor(socket) else occupants_of.held
             (occupants_of.apart if inside else ours).append(socket)
     return occupants_of
 

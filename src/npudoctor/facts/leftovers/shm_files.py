@@ -19,14 +19,16 @@ _WITH_PID = (
     ("MindSpore", "mindspore_", "_"),
     ("Python", "pym-", "-"),
 )
+# multiprocessing.shared_memory and SemLock, NCCL: random characters, at least so many.
 _WITHOUT = (("Python", "psm_", 8), ("Python", "sem.mp-", 1), ("NCCL", "nccl-", 6))
 
 
 @dataclass(frozen=True)
 class SharedFile:
-    """One file. `pid`: of its maker, in the maker's namespace; None where the name does not hold it.
+    """One file. `pid`: of the process that made it, in its own namespace; None where the name does not
+    contain it.
 
-    `folder`: whose the library's folder is in which it lies; None for one right in /dev/shm.
+    `folder`: the uid that owns the library's folder in which it lies; None for a file right in /dev/shm.
     """
 
     path: str
@@ -40,8 +42,8 @@ class SharedFile:
         return self.path.rpartition("/")[2]
 
 
-def maker(name: str) -> Optional[tuple[str, Optional[int]]]:
-    """Which library gives such a name, and the pid in it; None for a name of anybody else."""
+def find_maker(name: str) -> Optional[tuple[str, Optional[int]]]:
+    """The library that gives such a name, and the pid in it (None without one); None for any other name."""
     for library, prefix, end in _WITH_PID:
         pid, separator, rest = name[len(prefix) :].partition(end)
         if name.startswith(prefix) and separator and rest and pid.isascii() and pid.isdecimal():
@@ -52,18 +54,19 @@ def maker(name: str) -> Optional[tuple[str, Optional[int]]]:
     return ("HCCL", None) if name[:4] in ("hccl", "Hccl") else None
 
 
-def shared_files(files: Files) -> Iterator[SharedFile]:
-    """Those that are there, as they are now; CannotTell when /dev/shm cannot be listed.
+def find_shared_files(files: Files) -> Iterator[SharedFile]:
+    """The files as they are now; CannotTell when /dev/shm cannot be listed.
 
-    Only on the file system of /dev/shm: what lies elsewhere, by a link or a mount, is nobody's shared memory.
+    Only on the file system of /dev/shm: what a link or a mount leads to is no shared memory.
     """
     place = files.stat(FOLDER)
     for name in files.names(FOLDER, NAMES) if place else ():
-        made = maker(name)
+        made = find_maker(name)
         if made is None or place is None:
             continue
         paths, owner = [f"{FOLDER}/{name}"], None
         inside = files.lstat(paths[0]) if name in _INSIDE else None
+        # A link, or a mount, in the place of the library's folder.
         if inside is not None and (not inside.is_dir or inside.dev != place.dev):
             continue
         if inside is not None:

@@ -9,7 +9,9 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.host.devices.npu_tables import Chip
 from npudoctor.host.host import Host
 
+# Read by the ACL runtime in the process.
 RUNTIME = "ASCEND_RT_VISIBLE_DEVICES"
+# Read by Ascend's container runtime when the container is created.
 CONTAINER = "ASCEND_VISIBLE_DEVICES"
 LONGEST = 4096  # characters of a value, and ids of a list: more than any machine has use for
 DIGITS = 9  # of an id
@@ -18,8 +20,11 @@ SLURM = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")  # the nearer one first; Slurm set
 
 @dataclass(frozen=True)
 class VisibleNpus:
-    """What the runtime takes of its variable. `stopped` is what it does not take, "" when it takes all;
-    `strange`: that is not written as a device id, rather than the id of a device that does not exist."""
+    """What the runtime takes of its variable. `stopped`: the part that it does not take, "" when it takes
+    all.
+
+    `strange`: that part is not written as a device id, rather than the id of a device that does not exist.
+    """
 
     ids: tuple[int, ...]
     stopped: str = ""
@@ -27,11 +32,15 @@ class VisibleNpus:
 
 
 def runtime_ids(value: str, count: int) -> VisibleNpus:
-    """Logic ids, as the runtime reads them: up to the first id that no device has (there are
-    `count`), or up to the first character that is neither a digit nor a comma."""
+    """The logic ids as the runtime reads them.
+
+    It reads up to the first id that no device has (there are `count`), or up to the first character that is
+    neither a digit nor a comma.
+    """
     ids: list[int] = []
     at = 0
     for part in value.split(","):
+        # "1, 2,3" is 1: a blank ends the list for the runtime (documents of the variable).
         digits = part[: len(part) - len(part.lstrip("0123456789"))]
         if len(digits) > DIGITS or (digits and int(digits) >= count):
             return VisibleNpus(tuple(ids), value[at:])
@@ -44,7 +53,7 @@ def runtime_ids(value: str, count: int) -> VisibleNpus:
 
 
 def listed_ids(value: str) -> Optional[list[int]]:
-    """The numbers of a list with ranges, "0-2,4"; None when it is none."""
+    """The numbers of a list with ranges, "0-2,4"; None when the text is no such list."""
     if len(value) > LONGEST:
         return None
     ids: list[int] = []
@@ -63,25 +72,31 @@ def _is_id(word: str) -> bool:
 
 
 def slurm_ids(host: Host) -> tuple[str, Optional[list[int]]]:
-    """The variable in which Slurm named this job's devices, and them; "" without one that is about NPUs."""
+    """The variable in which Slurm named this job's devices, and their ids; ("", None) without one that is
+    about NPUs.
+    """
+    # Slurm calls all accelerators GPUs: with both kinds the variable may mean either.
     if not host.npus.is_usable or host.gpus.is_usable:
         return "", None
     name = next((name for name in SLURM if host.variables.get(name)), "")
     return name, listed_ids(host.variables[name]) if name else None
 
 
-def numbers(nodes: Sequence[str]) -> list[int]:
+def node_numbers(nodes: Sequence[str]) -> list[int]:
     """The N of each /dev/davinciN."""
     return [int(node.rpartition("davinci")[2]) for node in nodes]
 
 
 def chips_here(host: Host, chips: Sequence[Chip]) -> Optional[list[Chip]]:
-    """The chips of the table whose device nodes are here, in the order of their logic ids; None when the
-    table, which may show all of the host to a container, does not tell which those are."""
+    """The chips of the table whose device nodes are here, in the order of their logic ids.
+
+    None when the table, which may show all chips of the host to a container, does not say which those are.
+    """
     nodes = host.npus.nodes
+    # All chips are ours: logic ids follow the table.
     if len(chips) == len(nodes):
         return list(chips)
-    here = numbers(nodes)
+    here = node_numbers(nodes)
     chips_of_nodes = [
         chip for chip in chips if (chip.npu if chip.physical is None else chip.physical) in here
     ]
@@ -89,7 +104,9 @@ def chips_here(host: Host, chips: Sequence[Chip]) -> Optional[list[Chip]]:
 
 
 def chips_of_job(host: Host, chips: Sequence[Chip]) -> tuple[Optional[list[Chip]], bool]:
-    """The chips that this job gets, and whether a variable named them; None when that cannot be told."""
+    """The chips that this job gets, and whether a variable named them; (None, False) when that cannot be
+    determined.
+    """
     here = chips_here(host, chips)
     if here is None:
         return None, False

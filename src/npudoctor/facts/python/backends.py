@@ -14,6 +14,7 @@ from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import parse_version
 
 GROUP = "[torch.backends]"  # of entry points
+# PyTorch's variable: 0 turns the loading of back ends off.
 SWITCH = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 _SINCE = (2, 5)  # of torch
 _MOST = 8  # libraries of one back end
@@ -30,10 +31,10 @@ class Backend(NamedTuple):
 
 
 def loads_backends(host: Host, torch: Distribution) -> bool:
-    """Whether this torch imports back ends by itself, unless the switch says otherwise. Of an image nobody
-    knows the variables with which it will be started: it does not.
+    """Return whether this torch imports back ends by itself.
 
-    CannotTell where the version of torch is none.
+    False where the switch forbids it, and for an image, as nobody knows the variables with which it will be
+    started. CannotTell where the version of torch cannot be parsed.
     """
     if host.options.root is not None or host.variables.get(SWITCH, "1") != "1":
         return False
@@ -41,7 +42,7 @@ def loads_backends(host: Host, torch: Distribution) -> bool:
 
 
 def find_backends(host: Host) -> list[Backend]:
-    """What torch loads when it is imported; nothing where it does not."""
+    """The back ends that torch loads when it is imported; none where it loads none."""
     return host.once("back ends of torch", lambda: list(_search_backends(host)))
 
 
@@ -52,14 +53,15 @@ def _search_backends(host: Host) -> Iterator[Backend]:
             return
     except CannotTell:
         return
-    seen: set[str] = set()
+    distributions: set[str] = set()
     for site in dict.fromkeys(host.interpreter.layout().search_path):
         names = [name for name in modules_of(host).names(site) if name.endswith("-info")]
         files = [f"{name}/entry_points.txt" for name in sorted(names)]
         for name, size in zip(files, host.files.sizes(site, files) if files else ()):
+            # Without the version: of two copies Python takes the first on the search path.
             distribution = name.partition("-")[0].lower()
-            if size > 0 and distribution not in seen:
-                seen.add(distribution)  # the first copy counts
+            if size > 0 and distribution not in distributions:
+                distributions.add(distribution)  # the first copy counts
                 path = f"{site}/{name}"
                 text = host.files.text(f"{site}/{name}") or ""
                 inside = False
@@ -73,37 +75,46 @@ def _search_backends(host: Host) -> Iterator[Backend]:
 
 
 def libraries_of(host: Host, backend: Backend) -> list[str]:
-    """The libraries beside a back end's module that its source names, or imports; as far as it tells."""
+    """The libraries beside a back end's module that its source names or imports, as far as it tells; at most
+    _MOST.
+    """
     module = modules_of(host).find(backend.module)
     text = modules_of(host).text(module.file) if module is not None and module.file else ""
-    wanted = read_submodule_imports(text)
+    names = read_submodule_imports(text)
     return [
         f"{folder}/{name}"
         for place in (module.folders if module is not None else ())
         for folder in (place, f"{place}/lib")
         for name in sorted(modules_of(host).names(folder))
-        if name.endswith(".so") and (name.partition(".")[0] in wanted or name in text)
+        if name.endswith(".so") and (name.partition(".")[0] in names or name in text)
     ][:_MOST]
 
 
-def missing_part(host: Host, backend: Backend) -> Optional[str]:
-    """The module or the function that is announced and not there, for certain."""
+def find_missing_part(host: Host, backend: Backend) -> Optional[str]:
+    """The module or the function that is announced and certainly does not exist; None otherwise."""
     modules = modules_of(host)
     module = modules.find(backend.module)
     if module is None:
         return backend.module if modules.is_missing(backend.module) else None
     if module.file is None:  # a folder without __init__.py: what an uninstalled package left, or half of one
-        left = {name for folder in module.folders for name in modules.names(folder)}
-        return backend.module if left <= {"__pycache__"} and not modules.is_dynamic(backend.module) else None
+        remaining_names = {name for folder in module.folders for name in modules.names(folder)}
+        return (
+            backend.module
+            if remaining_names <= {"__pycache__"} and not modules.is_dynamic(backend.module)
+            else None
+        )
     offered = list_bindings(modules.text(module.file)) if module.file.endswith(".py") else None
     first = backend.function.partition(".")[0]
+    # An archive cannot be read so, and a module may make its names at run time.
     if module.is_archived or offered is None or not first or first in offered:
         return None
     return f"{backend.module}:{backend.function}"
 
 
-def missing_import(host: Host, backend: Backend) -> Optional[str]:
-    """What the source of a back end's module imports without a condition and is not there, for certain."""
+def find_missing_import(host: Host, backend: Backend) -> Optional[str]:
+    """What the source of a back end's module imports unconditionally and certainly does not exist; None
+    otherwise.
+    """
     modules = modules_of(host)
     module = modules.find(backend.module)
     text = modules.text(module.file) if module is not None and module.file and not module.is_archived else ""
@@ -118,8 +129,8 @@ def missing_import(host: Host, backend: Backend) -> Optional[str]:
     return next((name for name in names if modules.is_missing(name)), None)
 
 
-def unusable_plugins(host: Host) -> Iterator[tuple[str, str]]:
-    """Framework and path of the files in the folders of plug-ins that no loader can load."""
+def find_unusable_plugins(host: Host) -> Iterator[tuple[str, str]]:
+    """Yield (framework, path) of the files in the folders of plug-ins that no loader can load."""
     from npudoctor.host.libraries.elf import MAGIC  # most runs look into no library
 
     for site in dict.fromkeys(host.interpreter.layout().search_path):

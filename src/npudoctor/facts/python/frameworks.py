@@ -8,7 +8,14 @@ from typing import Optional
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
-from npudoctor.facts.python.closure import Closure, Failure, Need, Overruled, UnstatedNeed, closure
+from npudoctor.facts.python.closure import (
+    Closure,
+    KnownFailure,
+    Overruled,
+    Requirement,
+    UnstatedNeed,
+    close_requirements,
+)
 from npudoctor.host.host import Host
 from npudoctor.host.python.interpreter import Distribution, normalize_name
 from npudoctor.host.python.own_python import FRAMEWORKS as FRAMEWORKS
@@ -39,15 +46,18 @@ EXTENSIONS = {
 
 
 def closure_of(host: Host) -> Closure:
-    """What the installed frameworks require; walked once for all checks."""
-    return host.once("requirements", lambda: _walk(host))
+    """What the installed frameworks require; computed once for all checks."""
+    return host.once("requirements", lambda: _close_installed(host))
 
 
 @dataclass(frozen=True)
 class ClosedNeed:
-    """What a framework requires, and whose metadata this user may not read, as where root upgraded it under a
-    strict umask. `module`: by which it can be tried all the same, "" where its name tells none; `place`: its
-    file or folder; `needed`: the import fails without it, as far as is known."""
+    """What a framework requires and whose metadata this user may not read, as where root upgraded it under a
+    strict umask.
+
+    `module`: by which it can be tried anyway, "" where its name tells none. `place`: its file or folder.
+    `needed`: the import fails without it, as far as is known.
+    """
 
     copy: Distribution
     module: str
@@ -56,16 +66,16 @@ class ClosedNeed:
 
 
 def closed_needs(host: Host) -> list[ClosedNeed]:
-    """Those of the installed frameworks, each once; not the frameworks themselves."""
-    found = {
-        need.found.folder: need
+    """The closed requirements of the installed frameworks, each once; not the frameworks themselves."""
+    need_by_folder = {
+        need.installed.folder: need
         for need in sorted(closure_of(host).needs, key=lambda need: not need.lenient)  # who needs it counts
-        if need.found is not None and not need.found.headers and need.name not in FRAMEWORKS
+        if need.installed is not None and not need.installed.headers and need.name not in FRAMEWORKS
     }
     return [
-        ClosedNeed(need.found, *_module(host, need.found), not need.lenient)
-        for need in found.values()
-        if need.found is not None and _is_closed(host, need.found)
+        ClosedNeed(need.installed, *_find_module(host, need.installed), not need.lenient)
+        for need in need_by_folder.values()
+        if need.installed is not None and _is_closed(host, need.installed)
     ]
 
 
@@ -77,7 +87,7 @@ def _is_closed(host: Host, copy: Distribution) -> bool:
     return False
 
 
-def _module(host: Host, copy: Distribution) -> tuple[str, str]:
+def _find_module(host: Host, copy: Distribution) -> tuple[str, str]:
     site, module = copy.folder.rpartition("/")[0], module_of(normalize_name(copy.name))
     path = module.replace(".", "/")
     file, package = host.files.sizes(site, [f"{path}.py", f"{path}/__init__.py"])
@@ -86,31 +96,33 @@ def _module(host: Host, copy: Distribution) -> tuple[str, str]:
     return (module, f"{site}/{path}.py") if file != -1 else ("", "")
 
 
-def be_sure_of_needs(host: Host) -> None:
-    """CannotTell where the metadata of something that a framework requires is closed."""
+def require_readable_needs(host: Host) -> None:
+    """Raise CannotTell where the metadata of something that a framework requires is closed."""
+    # Their own requirements are unknown, so that a missing one could not be seen.
     closed = closed_needs(host)
     if closed:
         raise CannotTell(
             _(
                 "this user has no permission to read {folders}",
-                folders=", ".join(one.copy.folder for one in closed),
+                folders=", ".join(need.copy.folder for need in closed),
             ),
-            tried_by=("trial-python",) if all(one.module for one in closed) else (),
+            tried_by=("trial-python",) if all(need.module for need in closed) else (),
         )
 
 
-def _walk(host: Host) -> Closure:
+def _close_installed(host: Host) -> Closure:
+    # Only what the search path finds first: another copy is never imported.
     copies = (host.interpreter.installed(name) for name in FRAMEWORKS)
     roots = [copy for copy in copies if copy is not None]
     if not roots:
         return Closure((), ())  # nothing to look up in the tables
     knowledge = host.knowledge
-    return closure(
+    return close_requirements(
         host.interpreter,
         roots,
         lenient=lambda user, name: _works_without(host, user, name),
         unsaid=lambda user: [
-            UnstatedNeed(need.name, need.specifier, _breaks(row), bool(row.values.get("imports")))
+            UnstatedNeed(need.name, need.specifier, _failure_text(row), bool(row.values.get("imports")))
             for need, row in rows.list_unstated_requirements(
                 knowledge, normalize_name(user.name), user.version
             )
@@ -121,32 +133,37 @@ def _walk(host: Host) -> Closure:
     )
 
 
-def failure_beside(host: Host, user: Distribution, copy: Distribution) -> Optional[Failure]:
-    """What was seen to fail when these two are installed together; None where no row knows."""
+def failure_beside(host: Host, user: Distribution, copy: Distribution) -> Optional[KnownFailure]:
+    """What is known to fail when these two are installed together; None where no row knows of anything."""
     row = rows.find_failing_row(
         host.knowledge, normalize_name(user.name), user.version, normalize_name(copy.name), copy.version
     )
-    return None if row is None else Failure(_breaks(row), bool(row.values.get("imports")))
+    return None if row is None else KnownFailure(_failure_text(row), bool(row.values.get("imports")))
 
 
 def _works_without(host: Host, user: Distribution, name: str) -> bool:
-    """Whether its import is known to work without what it requires, or with the version that is there."""
+    """Return whether the import of `user` is known to work without what it requires, or with the installed
+    version.
+    """
     release = normalize_name(user.name), user.version
     if rows.find_lenient_row(host.knowledge, *release, name) is not None:
         return True
+    # What was seen to work is recorded only for frameworks.
     if normalize_name(user.name) not in FRAMEWORKS:
         return False
     copy = host.interpreter.installed(name)
     return copy is not None and rows.is_proven_to_work(host.knowledge, *release, name, copy.version)
 
 
-def _breaks(row: KnowledgeRow) -> str:
+def _failure_text(row: KnowledgeRow) -> str:
     return _("{what} fails: {error}", what=row["breaks"], error=row["error"])
 
 
 def _find_overruled(host: Host) -> Overruled:
-    """Whether a plug-in that is installed names the version, and not what it extends: vllm-ascend needs the
-    torch that it pins, and vLLM, which pins another one, works with that."""
+    """A function that says whether an installed plug-in names the version, and not what it extends.
+
+    vllm-ascend needs the torch that it pins, and vLLM, which pins another one, works with that.
+    """
     layout = host.interpreter.layout()
     pinned: dict[str, set[str]] = {}
     for name, user in rows.list_overruling(host.knowledge):
@@ -155,22 +172,22 @@ def _find_overruled(host: Host) -> Overruled:
     return lambda user, name: name in pinned.get(normalize_name(user.name), ())
 
 
-def optional(need: Need) -> bool:
-    """Whether the import works although this need is not met, as far as is known.
+def is_optional(need: Requirement) -> bool:
+    """Return whether the import works although this requirement is not met, as far as is known.
 
-    What is missing is needed unless a row knows better. Another version than is asked for often works: it is
-    an error where a row knows what was seen to fail with it.
+    What is missing is needed unless a row knows better. Another version than the required one often works: it
+    is an error where a row knows what fails with it.
     """
     if need.lenient:
         return True
-    return need.found is not None and not need.reason
+    return need.installed is not None and not need.reason
 
 
-def order(needs: Sequence[Need]) -> tuple[bool, int]:
-    """The key that sorts what breaks an import first, then what is nearest to a framework."""
-    return all(map(optional, needs)), min(len(need.way) for need in needs)
+def sort_key(needs: Sequence[Requirement]) -> tuple[bool, int]:
+    """A key that sorts first what breaks an import, then what is nearest to a framework."""
+    return all(map(is_optional, needs)), min(len(need.way) for need in needs)
 
 
 def is_required(host: Host, name: str) -> bool:
-    """Whether a framework cannot be imported without this distribution, which is not installed."""
-    return any(need.found is None and not optional(need) for need in closure_of(host).of(name))
+    """Return whether a framework cannot be imported without this distribution, which is not installed."""
+    return any(need.installed is None and not is_optional(need) for need in closure_of(host).of(name))

@@ -18,20 +18,23 @@ from npudoctor.host.users.access import is_closed
 
 # No framework imports these packages: it looks for the libraries in their folders.
 _NEVER_IMPORTED = ("nvidia",)
+# setuptools' prefix for the files of an editable installation (PEP 660).
 _EDITABLE = "__editable__"
 
 
 def module_of(name: str) -> str:
-    """What a distribution brings, as far as its name tells."""
+    """The module that a distribution brings, as far as its name tells."""
     return without_metadata.module_of(normalize_name(name))
 
 
 def modules_of(host: Host) -> Modules:
-    """What the job would find: where it is started comes first."""
-    return host.once("modules", lambda: Modules(host.files, host.interpreter.layout(), _searched_first(host)))
+    """The modules that the job would find; its working directory comes first."""
+    return host.once(
+        "modules", lambda: Modules(host.files, host.interpreter.layout(), _first_search_folders(host))
+    )
 
 
-def _searched_first(host: Host) -> list[str]:
+def _first_search_folders(host: Host) -> list[str]:
     """Apart as it is asked once, behind the layout."""
     here = working_directory(host)
     if here is None or host.options.root is not None or host.variables.get("PYTHONSAFEPATH"):
@@ -39,14 +42,15 @@ def _searched_first(host: Host) -> list[str]:
     return [] if is_closed(host.files, here) else [here]
 
 
-def recorded_once(host: Host, copy: Distribution) -> list[InstalledFile]:
-    """The list of its files; read once for all checks."""
+def list_recorded_files(host: Host, copy: Distribution) -> list[InstalledFile]:
+    """The list of a distribution's files (RECORD); read once for all checks."""
     return host.once(f"RECORD of {copy.folder}", lambda: read_recorded_files(host.files, copy))
 
 
 def is_altered(host: Host, path: str) -> bool:
-    """Whether a file in a package is not as it was installed there, by the lists of the frameworks and of
-    what they require; false in other folders, and where there is no list."""
+    """Return whether a file in a package is not as it was installed, by the lists of the frameworks and of
+    what they require. False in other folders, and where there is no list.
+    """
     path = posixpath.normpath(path)  # the loader says base/../libs
     return any(
         path.startswith(f"{site}/") and _differs(host, path, path[len(site) + 1 :], sizes)
@@ -55,7 +59,9 @@ def is_altered(host: Host, path: str) -> bool:
 
 
 def _differs(host: Host, path: str, listed_as: str, sizes: Mapping[str, int]) -> bool:
-    """Only of a package with libraries of its own."""
+    """Return whether the size of a file differs from its list; only for a package with libraries of
+    its own.
+    """
     package = f"{listed_as.partition('/')[0]}/"
     entry = host.files.stat(path)
     if entry is None or not any(name.startswith(package) for name in sizes):
@@ -64,14 +70,14 @@ def _differs(host: Host, path: str, listed_as: str, sizes: Mapping[str, int]) ->
 
 
 def _library_sizes(host: Host) -> list[tuple[str, dict[str, int]]]:
-    """By the folder of each distribution: the libraries that came with it, and their sizes."""
+    """For the folder of each framework: the libraries that came with it, and their sizes in bytes."""
 
     def read() -> list[tuple[str, dict[str, int]]]:
         roots = {root.folder: root for root in closure_of(host).roots}
         return [
             (
                 site_of(root),
-                {file.path: file.size for file in recorded_once(host, root) if ".so" in file.path},
+                {file.path: file.size for file in list_recorded_files(host, root) if ".so" in file.path},
             )
             for root in roots.values()
         ]
@@ -79,7 +85,7 @@ def _library_sizes(host: Host) -> list[tuple[str, dict[str, int]]]:
     return host.once("libraries of the frameworks", read)
 
 
-def tops(listed: Sequence[InstalledFile]) -> list[str]:
+def top_level_modules(listed: Sequence[InstalledFile]) -> list[str]:
     """The packages and modules that come with a list of files: google.protobuf of google/protobuf/..."""
     paths = {file.path for file in listed}
     names: set[str] = set()
@@ -87,6 +93,7 @@ def tops(listed: Sequence[InstalledFile]) -> list[str]:
         first, slash, rest = path.partition("/")
         if not slash:
             name = first.partition(".")[0]
+        # Else a namespace package: its parts are the packages.
         elif f"{first}/__init__.py" in paths:
             name = first
         else:
@@ -98,7 +105,7 @@ def tops(listed: Sequence[InstalledFile]) -> list[str]:
 
 
 def is_inside(host: Host, module: Module, site: str) -> bool:
-    """Whether a module lies in this folder for packages, by whatever name."""
+    """Return whether a module lies in this folder for packages, by whatever name."""
     places = [module.file] if module.file is not None else list(module.folders)
     if any(place.startswith(f"{site}/") for place in places):
         return True
@@ -108,7 +115,7 @@ def is_inside(host: Host, module: Module, site: str) -> bool:
 
 
 def is_another(host: Host, winner: Module, name: str, listed: Sequence[InstalledFile], site: str) -> bool:
-    """Whether what is found first is not the installed package, but something else of its name."""
+    """Return whether what is found first is not the installed package, but something else of its name."""
     if winner.file is None or winner.is_archived or not winner.file.endswith(".py"):
         return False
     modules = modules_of(host)
@@ -117,12 +124,13 @@ def is_another(host: Host, winner: Module, name: str, listed: Sequence[Installed
         return False
     path = f"{site}/{name.replace('.', '/')}"
     texts = map(modules.text, (f"{path}/__init__.py", f"{path}.py"))
-    wanted = next((list_bindings(text) for text in texts if text), None)
-    return not offered or (wanted is not None and len(offered & wanted) * 2 < len(wanted))
+    own_names = next((list_bindings(text) for text in texts if text), None)
+    # Fewer than half of the installed package's names: another package.
+    return not offered or (own_names is not None and len(offered & own_names) * 2 < len(own_names))
 
 
 def _shares_parts(modules: Modules, winner: Module, name: str, listed: Sequence[InstalledFile]) -> bool:
-    """Whether most of the parts of the installed package are there too."""
+    """Return whether at least half of the parts of the installed package are there too."""
     start = f"{name.replace('.', '/')}/"
     parts = {file.path[len(start) :].partition("/")[0] for file in listed if file.path.startswith(start)}
     parts.discard("__init__.py")
@@ -131,13 +139,14 @@ def _shares_parts(modules: Modules, winner: Module, name: str, listed: Sequence[
 
 
 def is_editable(host: Host, copy: Distribution) -> bool:
-    """Whether it is installed as a link to its sources."""
+    """Return whether it is installed as a link to its sources."""
+    # setuptools normalises the name of the finder's file with underscores.
     start = f"{_EDITABLE}.{normalize_name(copy.name).replace('-', '_')}-"
     return any(name.startswith(start) for name in modules_of(host).names(site_of(copy)))
 
 
 def is_not_built(host: Host, copy: Distribution, module: Module) -> bool:
-    """Whether a package of sources lacks the compiled module without which it cannot be imported."""
+    """Return whether a package of sources lacks the compiled module without which it cannot be imported."""
     if not module.folders or module.file is None or module.is_archived:
         return False
     needed = EXTENSIONS.get(normalize_name(copy.name), ())
@@ -152,15 +161,18 @@ def is_not_built(host: Host, copy: Distribution, module: Module) -> bool:
 
 
 def is_of_an_egg(host: Host, copy: Distribution, module: Module) -> bool:
-    """Whether it lies in an old egg that does not say what it is; perhaps another version of the same."""
+    """Return whether it lies in an old egg without metadata; perhaps another version of the same
+    distribution.
+    """
     egg, inside, _rest = (module.file or "").partition(".egg/")
     copies = host.interpreter.distributions(copy.name)
     return bool(inside) and not any(site_of(other) == f"{egg}.egg" for other in copies)
 
 
 def lacks_libraries(host: Host, copy: Distribution, module: Module) -> bool:
-    """Whether it lies in a zip file, such as an old egg, from which no library can be loaded, and has no
-    source there that would unpack the one it needs."""
+    """Return whether it lies in a zip file, such as an old egg, from which no library can be loaded, without
+    a source that would unpack the library.
+    """
     needed = EXTENSIONS.get(normalize_name(copy.name), ())
     archive = next((path for path in _archives(host) if (module.file or "").startswith(f"{path}/")), None)
     if not module.is_archived or not needed or archive is None:

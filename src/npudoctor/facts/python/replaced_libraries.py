@@ -21,9 +21,11 @@ _VERSIONED = ("libc.so", "libm.so", "libpthread.so", "libdl.so", "librt.so", "li
 
 @dataclass(frozen=True)
 class ReplacedLibrary:
-    """A library in the place of another one. `own`: the path that would be taken without the variable."""
+    """A library that was loaded in the place of another one. `own`: the path that would be taken without the
+    variable.
+    """
 
-    found: LoadedLibrary
+    loaded: LoadedLibrary
     name: str
     own: str
     variable: str
@@ -31,20 +33,20 @@ class ReplacedLibrary:
     @property
     def real(self) -> str:
         """Its file, without links."""
-        return self.found.library.path
+        return self.loaded.library.path
 
 
 @dataclass(frozen=True)
 class MissingSymbol:
-    """A symbol that `by`, the path of a library, asks for and nobody has since `taken` is there."""
+    """A symbol that the library `by` asks for and no library has since `replacement` is loaded."""
 
-    taken: ReplacedLibrary
+    replacement: ReplacedLibrary
     symbol: str
     by: str
 
 
-def replaced_in(host: Host, loader: Loader) -> list[ReplacedLibrary]:
-    """What stands in the place of another file; the same file by another name is no other one."""
+def find_replaced(host: Host, loader: Loader) -> list[ReplacedLibrary]:
+    """The libraries that stand in the place of another file; the same file by another name does not count."""
     preloaded = [(loaded, PRELOAD) for loaded in loader.preloaded]
     led = [
         (loaded, LED_BY)
@@ -53,6 +55,7 @@ def replaced_in(host: Host, loader: Loader) -> list[ReplacedLibrary]:
     ]
     replaced = []
     for loaded, variable in (*preloaded, *led):
+        # A copy under another name still answers to its soname.
         for name in dict.fromkeys((loaded.library.soname, loaded.name.rpartition("/")[2])):
             own = loader.find_without_environment(name) if name else None
             if name and own and host.files.real(own) != loaded.library.path:
@@ -61,22 +64,23 @@ def replaced_in(host: Host, loader: Loader) -> list[ReplacedLibrary]:
     return replaced
 
 
-def missing_symbols(
+def find_missing_symbols(
     host: Host, loader: Loader, replacements: Sequence[ReplacedLibrary]
 ) -> Iterator[MissingSymbol]:
-    """The first symbol that each of these lacks; nothing where some library does not tell its symbols."""
-    judged = []
+    """The first symbol that each of these lacks; none where some library does not show its symbols."""
+    candidates = []
     for replaced in replacements:
         # Of a stub without any version the loader takes what it has by name.
-        if not replaced.name.startswith(_VERSIONED) or not replaced.found.library.defined_versions:
-            lack = _version(loader, replaced)
+        if not replaced.name.startswith(_VERSIONED) or not replaced.loaded.library.defined_versions:
+            lack = _find_missing_version(loader, replaced)
+            # Only where all versions are there single symbols are compared.
             if lack is None:
-                judged.append(replaced)
+                candidates.append(replaced)
             else:
                 yield lack
-    if not judged:
+    if not candidates:
         return
-    wanted_by_path = {replaced.found.path: _wants(host, loader, replaced) for replaced in judged}
+    wanted_by_path = {replaced.loaded.path: _collect_wants(host, loader, replaced) for replaced in candidates}
     open_ = {symbol for wants in wanted_by_path.values() for symbol in wants}
     for loaded in loader.loaded:
         if not open_:
@@ -85,27 +89,30 @@ def missing_symbols(
         if exports is None:
             return
         open_ -= exports
-    for replaced in judged:
-        wants = wanted_by_path[replaced.found.path]
+    for replaced in candidates:
+        wants = wanted_by_path[replaced.loaded.path]
         symbol = min((symbol for symbol in wants if symbol in open_), default=None)
         if symbol is not None:
             yield MissingSymbol(replaced, symbol, wants[symbol])
 
 
-def hollow_library(host: Host, loader: Loader, strange: Callable[[str], bool]) -> Optional[MissingSymbol]:
-    """A library without which those that need it cannot be loaded, and which lacks what they ask for; of
-    what no variable leads to. `strange`: whether a file is not as it was installed.
+def find_hollow_library(
+    host: Host, loader: Loader, is_altered: Callable[[str], bool]
+) -> Optional[MissingSymbol]:
+    """A library without which its users cannot be loaded, and which lacks what they ask for; only libraries
+    to which no variable leads. None without such.
 
-    Looked into is one that lacks a version, or has none where others ask for some, and one that is strange
-    and offers next to nothing; a library may be so, then others have all that is asked for.
+    `is_altered`: whether a file is not as it was installed. Only such libraries are looked into that lack a
+    version, have none where others ask for some, or are altered and offer next to nothing; a library may be
+    so, then others have all that is asked for.
     """
-    asked = _collect_versions(loader)
+    versions_by_name = _collect_versions(loader)
     for loaded in loader.loaded:
         if loaded.via in (LED_BY, "preload") or not loaded.chain:
             continue
         replacement = ReplacedLibrary(loaded, loaded.name, "", "")
         names = {loaded.name, loaded.library.soname}
-        versions = [(version, by) for name in names for version, by in asked.get(name, ())]
+        versions = [(version, by) for name in names for version, by in versions_by_name.get(name, ())]
         offered = loaded.library.defined_versions
         if offered and not loaded.name.startswith(_VERSIONED):
             for version, by in versions:
@@ -114,7 +121,7 @@ def hollow_library(host: Host, loader: Loader, strange: Callable[[str], bool]) -
         lack = None
         with suppress(CannotTell):  # a damaged file is package-files' to tell
             suspect = bool(versions) and not offered
-            if not suspect and strange(loaded.path):
+            if not suspect and is_altered(loaded.path):
                 symbols = _symbols(host, loaded.path)
                 suspect = symbols is not None and len(symbols.defined) < LITTLE
             if suspect:
@@ -125,7 +132,9 @@ def hollow_library(host: Host, loader: Loader, strange: Callable[[str], bool]) -
 
 
 def _collect_versions(loader: Loader) -> dict[Optional[str], list[tuple[str, str]]]:
-    """By the name of a library: which versions of it are asked for, and by whose path."""
+    """For the name of a library: (version, path) of each version of it that is asked for, and by which
+    library.
+    """
     versions_of: dict[Optional[str], list[tuple[str, str]]] = {}
     for loaded in loader.loaded:
         for name, versions in loaded.library.required_versions:
@@ -134,11 +143,13 @@ def _collect_versions(loader: Loader) -> dict[Optional[str], list[tuple[str, str
 
 
 def _find_unresolved(host: Host, loader: Loader, replacement: ReplacedLibrary) -> Optional[MissingSymbol]:
-    """A symbol that who needs it asks for and nobody has; None where some library does not tell its own, or
-    some is not found."""
+    """A symbol that a user of the library asks for and no library has; None where some library does not show
+    its symbols, or is not found.
+    """
+    # The missing library may have the symbol.
     if loader.missing:
         return None
-    names = (replacement.found.name, replacement.found.library.soname)
+    names = (replacement.loaded.name, replacement.loaded.library.soname)
     users = [user for user in loader.loaded if any(name in user.library.needed for name in names)]
     wants = {symbol: user.path for user in users for symbol in host.libraries.read_undefined(user.path)}
     open_ = set(wants)
@@ -150,9 +161,11 @@ def _find_unresolved(host: Host, loader: Loader, replacement: ReplacedLibrary) -
     return MissingSymbol(replacement, min(open_), wants[min(open_)]) if open_ else None
 
 
-def _version(loader: Loader, replacement: ReplacedLibrary) -> Optional[MissingSymbol]:
-    """The first version that it does not offer; of one without versions the loader only warns."""
-    offered = replacement.found.library.defined_versions
+def _find_missing_version(loader: Loader, replacement: ReplacedLibrary) -> Optional[MissingSymbol]:
+    """The first version that it does not offer; None for a library without versions, for which the loader
+    only warns.
+    """
+    offered = replacement.loaded.library.defined_versions
     for loaded in loader.loaded if offered else ():
         for version in dict(loaded.library.required_versions).get(replacement.name, ()):
             if version not in offered:
@@ -160,13 +173,14 @@ def _version(loader: Loader, replacement: ReplacedLibrary) -> Optional[MissingSy
     return None
 
 
-def _wants(host: Host, loader: Loader, replacement: ReplacedLibrary) -> dict[str, str]:
-    """What it may lack, with who asks for it: what the one in its place has and it has not; and what it asks
-    for itself, which was made to go with others."""
-    here, own = _symbols(host, replacement.found.path), _symbols(host, replacement.own)
+def _collect_wants(host: Host, loader: Loader, replacement: ReplacedLibrary) -> dict[str, str]:
+    """What may be missing, with the library that asks for it: what the replaced library has and this one
+    lacks, and what this one asks for itself, as it was built to go with others.
+    """
+    here, own = _symbols(host, replacement.loaded.path), _symbols(host, replacement.own)
     if here is None or own is None:
         return {}
-    wants = dict.fromkeys(here.undefined - own.undefined, replacement.found.path)
+    wants = dict.fromkeys(here.undefined - own.undefined, replacement.loaded.path)
     only = own.defined - here.defined
     for loaded in loader.loaded if only else ():
         if replacement.name in loaded.library.needed:
@@ -175,6 +189,8 @@ def _wants(host: Host, loader: Loader, replacement: ReplacedLibrary) -> dict[str
 
 
 def _symbols(host: Host, path: str) -> Optional[Symbols]:
-    """None where the file has no table of them whose length can be told; the loader need not know it."""
+    """The symbols of a library; None where its table has no length that can be determined; the loader need
+    not know it.
+    """
     symbols = host.libraries.symbols(path)
     return symbols if symbols and symbols.is_readable else None

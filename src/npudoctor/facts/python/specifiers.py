@@ -11,48 +11,52 @@ if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
     from packaging.version import Version
 
+# Of several lower bounds only the highest matters, of upper bounds the lowest.
 _LOWS = (">=", ">")
 _BOUNDS = (*_LOWS, "<", "<=")
 
 
-def accepts(wanted: SpecifierSet, version: str) -> bool:
-    """Whether a requirement is met, builds of one release (2.7.1+cpu, 2.7.1+cu126) being alike.
+def accepts(requirement: SpecifierSet, version: str) -> bool:
+    """Return whether a version meets a requirement; builds of one release (2.7.1+cpu, 2.7.1+cu126) are alike.
 
     InvalidVersion where `version` is none.
     """
     from packaging.version import Version
 
-    return bool(drop_build(wanted).contains(Version(Version(version).public), prereleases=True))
+    return bool(drop_build(requirement).contains(Version(Version(version).public), prereleases=True))
 
 
-def drop_build(wanted: SpecifierSet) -> SpecifierSet:
+def drop_build(requirement: SpecifierSet) -> SpecifierSet:
     """A requirement without the builds that it names: ==2.7.1 of ==2.7.1+cpu."""
     from packaging.specifiers import SpecifierSet
 
-    return SpecifierSet(",".join(str(bound).partition("+")[0] for bound in wanted))
+    return SpecifierSet(",".join(str(bound).partition("+")[0] for bound in requirement))
 
 
-def add_build(wanted: SpecifierSet, by: Distribution) -> SpecifierSet:
-    """A requirement with the build that it names, ==2.9.0+cpu; where it names a release only, of the build
-    of who wants it: torchvision 0.24.0+cpu, which says ==2.9.0, loads beside torch 2.9.0+cpu alone."""
+def add_build(requirement: SpecifierSet, by: Distribution) -> SpecifierSet:
+    """A requirement with the build that it names, ==2.9.0+cpu; where it names only a release, with the build
+    of whoever requires it.
+
+    torchvision 0.24.0+cpu, which says ==2.9.0, loads with torch 2.9.0+cpu alone.
+    """
     from packaging.specifiers import SpecifierSet
 
     local = by.version.partition("+")[2]
-    release = exact(wanted)
-    if not local or release is None or any("+" in str(bound) for bound in wanted):
-        return wanted
+    release = pinned_version(requirement)
+    if not local or release is None or any("+" in str(bound) for bound in requirement):
+        return requirement
     return SpecifierSet(f"=={release}+{local}")
 
 
-def exact(wanted: SpecifierSet) -> Optional[Version]:
+def pinned_version(requirement: SpecifierSet) -> Optional[Version]:
     """The single release that a requirement names, by == or ===; None where it names none, or a range."""
-    for bound in wanted:
+    for bound in requirement:
         if bound.operator in ("==", "===") and not bound.version.endswith(".*"):
             return public_version(bound.version)
     return None
 
 
-def tidy(specifier: SpecifierSet) -> SpecifierSet:
+def simplify(specifier: SpecifierSet) -> SpecifierSet:
     """The same versions in fewer words: >=1.25,<2 of >=1.20,>=1.25,<2,<2.5."""
     from packaging.specifiers import SpecifierSet
     from packaging.version import InvalidVersion, Version
@@ -65,21 +69,25 @@ def tidy(specifier: SpecifierSet) -> SpecifierSet:
     bounds = sorted(numbers, key=lambda bound: (numbers[bound], bound.operator in (">", "<=")))
     lows = [bound for bound in bounds if bound.operator in _LOWS]
     highs = [bound for bound in bounds if bound.operator not in _LOWS]
-    kept = [*lows[-1:], *highs[:1], *(bound for bound in specifier if bound not in numbers)]
-    pins = [bound for bound in kept if bound.operator == "==" and "*" not in bound.version]
-    return SpecifierSet(",".join(map(str, pins or kept)))
+    needed = [*lows[-1:], *highs[:1], *(bound for bound in specifier if bound not in numbers)]
+    # Beside a pin no bound says anything more.
+    pins = [bound for bound in needed if bound.operator == "==" and "*" not in bound.version]
+    return SpecifierSet(",".join(map(str, pins or needed)))
 
 
 def is_empty(specifier: SpecifierSet) -> bool:
-    """Whether no version can be in it: tried at each number that it names, and right beside it."""
+    """Return whether no version can be in it: each number that it names is tried, and its neighbours."""
+    # Arbitrary equality compares texts; no neighbour can be computed.
     if any(bound.operator == "===" for bound in specifier):
         return False
-    named = [bound.version.removesuffix(".*") for bound in specifier] or ["1"]
-    tried = [version for number in named for version in (number, f"{number}.0.0.1", _before(number))]
+    numbers = [bound.version.removesuffix(".*") for bound in specifier] or ["1"]
+    tried = [
+        version for number in numbers for version in (number, f"{number}.0.0.1", _release_before(number))
+    ]
     return not any(specifier.contains(version, prereleases=False) for version in tried)
 
 
-def _before(text: str) -> str:
+def _release_before(text: str) -> str:
     """A release right before this one."""
     from packaging.version import Version
 

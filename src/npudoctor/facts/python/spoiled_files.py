@@ -47,47 +47,54 @@ class SpoiledFiles:
         self.unreadable: list[str] = []
 
     def find_spoiled(self, listed: Sequence[InstalledFile], here: Sequence[int], deep: bool) -> Iterator[str]:
-        """The paths of those that no import gets through. `here`: their sizes now; `deep`: the modules right
-        below a package too, not only the package itself, and the ends of many others."""
+        """Yield the paths of the files that no import gets through.
+
+        `here`: their sizes now. `deep`: also look at the modules right below a package, not only the package
+        itself, and at the ends of many others.
+        """
         changed: list[str] = []
         keys: list[InstalledFile] = []
-        others: list[InstalledFile] = []
+        other_modules: list[InstalledFile] = []
         libraries: list[tuple[InstalledFile, int]] = []
-        for file, now in zip(listed, here):  # thousands
-            if now == NO_FILE:
+        for file, size in zip(listed, here):  # thousands
+            if size == NO_FILE:
                 yield file.path
             elif not file.path.endswith(".py"):
-                if file.size and now > 0:
-                    libraries.append((file, now))
-            elif now != file.size:
-                if now > 0:
+                if file.size and size > 0:
+                    libraries.append((file, size))
+            elif size != file.size:
+                if size > 0:
                     changed.append(file.path)
-                if now < file.size:
+                if size < file.size:
                     self._shorter.add(file.path)
             elif file.size:
-                (keys if file.path.count("/") < 2 and _is_key(file.path, deep) else others).append(file)
+                (keys if file.path.count("/") < 2 and _is_key(file.path, deep) else other_modules).append(
+                    file
+                )
         # What lies near the top is imported first.
         yield from filter(self._is_no_source, sorted(changed, key=lambda path: path.count("/"))[:CHANGED])
-        yield from self._zeros(keys, _some(others) if deep else [])
-        yield from self._cut_codes([file.path for file in keys])
+        yield from self._find_zeros(keys, _choose_modules(other_modules) if deep else [])
+        yield from self._find_cut_codes([file.path for file in keys])
         # Note the stale byte code of these where Python does not compare that of some, as it is made so for
         # whole trees, so that a sample tells; `depth`: how many folders above those of the sample.
-        paths = [*(file.path for file in others), *changed]
+        paths = [*(file.path for file in other_modules), *changed]
         depth = 2 if deep else 1
         near = [path for path in paths if path.count("/") <= depth][:UNCHECKED] if self._cached else []
         codes = [self._code.path_of(path) for path in near[:: len(near) // SAMPLE + 1]]
         heads = self._files.parts(self._site, codes, [0] * len(codes), HEADER_BYTES) if codes else ()
+        # Unchecked byte code (PEP 552) is run without a look at its source.
         if self._unchecked or any(is_unchecked(head) for head in heads if head):
             for path in paths[:UNCHECKED]:
                 self._note_stale(path)
         looking = SpoiledLibraries(self._files, self._site, self._listed_at)
-        yield from looking.among(libraries)
+        yield from looking.find_spoiled(libraries)
         self.other = looking.other
         self.unreadable += looking.unreadable
 
     def find_changed(self, listed: Sequence[InstalledFile], here: Sequence[int]) -> list[str]:
-        """The packages themselves, and single modules, that have another size than was installed, and not
-        only other ends of their lines."""
+        """The packages themselves, and single modules, that have another size than was installed, other than
+        by converted line ends.
+        """
         return [
             file.path
             for file, now in zip(listed, here)
@@ -95,13 +102,15 @@ class SpoiledFiles:
         ]
 
     def is_foreign_code(self, path: str) -> bool:
-        """Whether byte code in the place of a source, foo.pyc, is for another Python, or cut."""
+        """Return whether byte code in the place of a source, foo.pyc, is for another Python, or cut."""
         return self._code.is_foreign(path)
 
-    def _zeros(self, keys: Sequence[InstalledFile], others: Sequence[InstalledFile]) -> Iterator[str]:
-        every = [*keys, *others]
-        paths, starts = [file.path for file in every], [max(0, file.size - END) for file in every]
-        ends = self._files.parts(self._site, paths, starts, END) if every else ()
+    def _find_zeros(
+        self, keys: Sequence[InstalledFile], other_modules: Sequence[InstalledFile]
+    ) -> Iterator[str]:
+        modules = [*keys, *other_modules]
+        paths, starts = [file.path for file in modules], [max(0, file.size - END) for file in modules]
+        ends = self._files.parts(self._site, paths, starts, END) if modules else ()
         for number, (path, end) in enumerate(zip(paths, ends)):
             if end is None:
                 # A source is not read where its byte code is there and may be read.
@@ -113,8 +122,8 @@ class SpoiledFiles:
             if b"\0" in end:
                 yield path
 
-    def _cut_codes(self, keys: Sequence[str]) -> Iterator[str]:
-        """The cut byte code of these; the stale one is noted."""
+    def _find_cut_codes(self, keys: Sequence[str]) -> Iterator[str]:
+        """Yield the cut byte code of these modules, and note the stale one."""
         for path in keys if self._cached else ():
             if path in self.unreadable:
                 continue
@@ -132,6 +141,7 @@ class SpoiledFiles:
 
     def _is_no_source(self, path: str) -> bool:
         content = self._files.read(f"{self._site}/{path}", SOURCE_LIMIT) or b""
+        # No source has a NUL; Python refuses it.
         if b"\0" in content or content.startswith(LFS):
             return True
         # By our own Python only, as another may know more; but what became shorter, and ends within a line
@@ -144,6 +154,7 @@ class SpoiledFiles:
             ast.parse(content)
         except SyntaxError:
             return True
+        # Unusual, and no sign of damage.
         except (ValueError, RecursionError, MemoryError):
             return False
         if not ours or path.count("/") != 1 or not path.endswith("/__init__.py"):
@@ -158,7 +169,7 @@ class SpoiledFiles:
         )
 
     def _is_converted(self, file: InstalledFile, now: int) -> bool:
-        """Whether a copy in text mode gave its lines other ends, which Python reads as well."""
+        """Return whether a copy in text mode converted its line ends, which Python reads as well."""
         if now > SOURCE_LIMIT:
             return False
         content = self._files.read(f"{self._site}/{file.path}", SOURCE_LIMIT) or b""
@@ -166,8 +177,10 @@ class SpoiledFiles:
         return file.size == (now - lines if returns == lines else now + lines if not returns else -1)
 
 
-def _some(modules: Sequence[InstalledFile]) -> list[InstalledFile]:
-    """Those that lie two folders deep, where most of what an import loads is, and a sample of the rest."""
+def _choose_modules(modules: Sequence[InstalledFile]) -> list[InstalledFile]:
+    """The modules that lie two folders deep, where most of what an import loads is, and a sample of
+    the rest.
+    """
     near: list[InstalledFile] = []
     rest: list[InstalledFile] = []
     for module in modules:  # thousands
@@ -178,7 +191,7 @@ def _some(modules: Sequence[InstalledFile]) -> list[InstalledFile]:
 
 
 def _is_key(path: str, deep: bool) -> bool:
-    """A module, a package itself, or what lies right in it."""
+    """Return whether it is a module, a package itself, or with `deep` a module right in a package."""
     folders = path.count("/")
     if not path.endswith(".py") or folders > 1:
         return False

@@ -16,14 +16,19 @@ from npudoctor.host.python.installed_files import InstalledFile
 LARGEST = 8  # libraries of one distribution that are none if they do not begin as one
 HEAD = 512
 READ_WHOLE = 32 << 20  # bytes of one distribution, and only of files that are younger than its list
+# Bytes that are hashed at once, so that a library of a gigabyte is not held in memory.
 PIECE = 1 << 20
 LATER = 2  # seconds; the list is written last
+# A pointer of Git LFS: the repository was cloned without its large files.
 LFS = b"version https://git-lfs.github.com/spec/"
 
 
 class SpoiledLibraries:
-    """Looks into each library of one distribution, opened once. After that `other` tells those that can be
-    loaded, and hold something else than was installed; `unreadable` those that this user may not read."""
+    """Looks into each library of one distribution, opened once.
+
+    Afterwards `other` has those that can be loaded and hold something else than was installed; `unreadable`
+    those that this user may not read.
+    """
 
     def __init__(self, files: Files, site: str, listed_at: int) -> None:
         """`listed_at`: when the list of the distribution's files was written, in seconds."""
@@ -32,8 +37,8 @@ class SpoiledLibraries:
         self.other: list[str] = []
         self.unreadable: list[str] = []
 
-    def among(self, libraries: Sequence[tuple[InstalledFile, int]]) -> Iterator[str]:
-        """The paths of those that no loader gets through; each is given with its size now."""
+    def find_spoiled(self, libraries: Sequence[tuple[InstalledFile, int]]) -> Iterator[str]:
+        """Yield the paths of the libraries that no loader gets through; each is given with its size now."""
         largest = {
             library.path
             for library, _now in heapq.nlargest(LARGEST, libraries, key=lambda pair: pair[0].size)
@@ -60,7 +65,9 @@ class SpoiledLibraries:
                 self.unreadable.append(library.path)
 
     def _is_other(self, file: OpenFile, library: InstalledFile) -> bool:
-        """Whether it was written after the installation, and differs; of as many as can be read quickly."""
+        """Return whether it was written after the installation and differs from it; only for as many as can
+        be read quickly.
+        """
         if not library.digest or file.mtime <= self._listed_at + LATER or library.size > self._left:
             return False
         import hashlib  # which loads OpenSSL

@@ -21,6 +21,7 @@ EXTENSIONS = {
 }
 # PyTorch's own; libtorchaudio.so comes with torchaudio.
 OF_TORCH = pattern(r"lib(?:torch(?!audio|vision|text)|c10)\w*\.so\Z")
+# The soname of the CUDA runtime ends in its major version.
 _CUDA = pattern(r"libcudart\.so\.(\d+)")
 # The libraries of PyTorch that name its CUDA.
 _WITH_CUDA = ("libc10_cuda.so", "libtorch_cuda.so")
@@ -32,17 +33,20 @@ _MAJOR, _NEWEST_MINOR, _VISION_AHEAD, _AUDIO_STABLE = 2, 13, 15, 11
 
 @dataclass(frozen=True)
 class OtherBuild:
-    """Why an extension module does not load beside a torch: a library of PyTorch that this lacks, else "";
-    the major versions of CUDA of both, where they differ."""
+    """Why an extension module does not load with a torch: the library of PyTorch that is missing, else "";
+    the major versions of CUDA of both, where they differ.
+    """
 
     library: str
     cuda: Optional[str] = None
     cuda_of_torch: Optional[str] = None
 
 
-def other_build(host: Host, member: Distribution, torch: Distribution) -> Optional[OtherBuild]:
-    """None where this torch has all that the extension module asks for, or no library at all."""
-    needed = needed_by(host, member)
+def find_other_build(host: Host, member: Distribution, torch: Distribution) -> Optional[OtherBuild]:
+    """Why an extension module does not load with this torch; None where torch has all libraries that it asks
+    for, or no library at all.
+    """
+    needed = libraries_needed_by(host, member)
     lib = f"{site_of(torch)}/torch/lib"
     names = set(host.files.names(lib))
     if not names:
@@ -54,7 +58,7 @@ def other_build(host: Host, member: Distribution, torch: Distribution) -> Option
         if library is not None:
             needed_by_torch = library.needed
             break
-    own_cuda, torch_cuda = _cuda(needed), _cuda(needed_by_torch)
+    own_cuda, torch_cuda = _cuda_of(needed), _cuda_of(needed_by_torch)
     if missing:
         return OtherBuild(missing[0])
     return (
@@ -62,7 +66,7 @@ def other_build(host: Host, member: Distribution, torch: Distribution) -> Option
     )
 
 
-def needed_by(host: Host, member: Distribution) -> tuple[str, ...]:
+def libraries_needed_by(host: Host, member: Distribution) -> tuple[str, ...]:
     """The libraries that its extension modules ask for; none where it has no known one."""
     folder, starts = EXTENSIONS.get(member.name.lower(), ("", ()))
     path = f"{site_of(member)}/{folder}"
@@ -72,12 +76,14 @@ def needed_by(host: Host, member: Distribution) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for library in libraries if library for name in library.needed))
 
 
-def _cuda(needed: tuple[str, ...]) -> Optional[str]:
+def _cuda_of(needed: tuple[str, ...]) -> Optional[str]:
     return next((match[1] for match in map(_CUDA.match, needed) if match), None)
 
 
-def companions(name: str, torch: str) -> Optional[SpecifierSet]:
-    """Which releases go with a torch, as their metadata does not always say; None where nothing is known."""
+def companion_releases(name: str, torch: str) -> Optional[SpecifierSet]:
+    """The releases that go with a torch, as their metadata does not always say; None where nothing
+    is known.
+    """
     from packaging.specifiers import SpecifierSet
     from packaging.version import InvalidVersion, Version
 
@@ -85,6 +91,7 @@ def companions(name: str, torch: str) -> Optional[SpecifierSet]:
         major, minor = (*Version(torch).release, 0)[:2]
     except InvalidVersion:
         return None
+    # Not known yet: no guess.
     if major != _MAJOR or minor > _NEWEST_MINOR:
         return None
     if name == "torchvision":

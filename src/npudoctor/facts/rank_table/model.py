@@ -8,7 +8,9 @@ from typing import Optional
 from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.messages import _
 
+# The three published templates: server_list; group_list of pods; group_list of the laboratory.
 SERVERS, PODS, LAB = "servers", "pods", "lab"
+# The version of a table for super pods (A3).
 SUPER_POD = "1.2"
 VERSIONS = ("1.0", SUPER_POD)
 PORTS = ("device_port", "backup_device_port", "host_port")
@@ -18,7 +20,9 @@ Object = Mapping[str, object]
 
 @dataclass(frozen=True)
 class Device:
-    """One rank. `rank` is None in a table without rank ids. `ports` by their keys."""
+    """One rank. `where`: its place in the file, for messages. `rank` is None in a table without rank ids.
+    `ports`: by their keys.
+    """
 
     where: str
     id: Optional[int]
@@ -50,10 +54,12 @@ class SuperPod:
 
 @dataclass(frozen=True)
 class StatedCount:
-    """A number that must be that of the things which follow."""
+    """A count in the table, and the real number of things that it counts. `stated`: None where it cannot be
+    read.
+    """
 
     where: str
-    told: Optional[int]
+    stated: Optional[int]
     real: int
 
 
@@ -75,14 +81,14 @@ class RankTable:
 
 
 def template_of(table: Object) -> str:
-    """Which of the published templates it follows."""
+    """Which of the published templates a table follows: SERVERS, PODS or LAB."""
     if "group_list" not in table:
         return SERVERS
     return LAB if "para_plane_nic_location" in table or table.get("deploy_mode") == "lab" else PODS
 
 
 class RankTableReader:
-    """Takes a table apart and writes down in `faults` what its form lacks."""
+    """Reads a table, and lists in `faults` what is wrong with its form."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []
@@ -100,6 +106,7 @@ class RankTableReader:
             "server_count", self.number(document, "server_count", "", needed=False), len(listed)
         )
         super_pods: tuple[SuperPod, ...] = ()
+        # HCCL reads the list only in a table of that version.
         if version == SUPER_POD and "super_pod_list" in document:
             super_pods = tuple(
                 self._super_pod(*place_and_pod)
@@ -152,12 +159,14 @@ class RankTableReader:
                 real.update(device_num=len(devices), server_num=len(here))
             for name, number in real.items():
                 counts.append(StatedCount(f"{place}.{name}", self.number(group, name, place), number))
+        # Instances of one server are one server with all their devices.
         made = tuple(
             Server(f"server_id {name}", name, tuple(all_devices)) for name, all_devices in servers.items()
         )
         return RankTable(template, "", made, pods=tuple(pods), counts=tuple(counts))
 
     def _device(self, device: Object, where: str, above: Object, template: str = SERVERS) -> Device:
+        # In the laboratory template the rank belongs to the instance above the device; pods have none.
         ranked = {SERVERS: (device, where), LAB: (above, where.rpartition(".")[0])}.get(template)
         ports = {name: self.number(device, name, where, needed=False) for name in PORTS}
         return Device(
@@ -171,7 +180,9 @@ class RankTableReader:
         )
 
     def text(self, holder: Object, key: str, where: str, needed: bool = True) -> str:
-        """A string; "" where it is missing."""
+        """A string; "" where it is missing. A fault is noted where it is no string, or missing and
+        `needed`.
+        """
         value = holder.get(key)
         place = f"{where}.{key}".lstrip(".")
         if isinstance(value, str):
@@ -187,6 +198,7 @@ class RankTableReader:
     def number(self, holder: Object, key: str, where: str, needed: bool = True) -> Optional[int]:
         """A whole number, written as a string; None where there is none."""
         value = self.text(holder, key, where, needed)
+        # All values are strings in the published format, numbers too.
         if value.isascii() and value.isdecimal() and len(value) < 11:
             return int(value)
         if value:
@@ -200,7 +212,7 @@ class RankTableReader:
         return None
 
     def items(self, holder: Object, key: str, where: str) -> Iterator[tuple[str, Object]]:
-        """The objects of a list, each with its place."""
+        """Yield the objects of a list, each with its place."""
         value = holder.get(key)
         place = f"{where}.{key}".lstrip(".")
         if key not in holder:

@@ -23,10 +23,10 @@ MISSING, UNREADABLE, NOT_JSON, TOO_LARGE = "missing", "unreadable", "not-json", 
 
 @dataclass(frozen=True)
 class RankTableFile:
-    """One look at the file. `fault` is why it is no table: one of the four words above, with `why`.
+    """One look at the file. `fault`: why it is no table: one of the four words above, with `why`; else "".
 
-    `link`: the path names a symbolic link. `more`: something follows the table. `digest`: of its bytes, as
-    sha256sum prints it; "" where it is no table.
+    `link`: the path names a symbolic link. `more`: something follows the table. `digest`: SHA-256 of its
+    bytes, in hex; "" where it is no table.
     """
 
     table: Mapping[str, object]
@@ -38,7 +38,7 @@ class RankTableFile:
 
     @property
     def initializing(self) -> bool:
-        """Whether it says that it is still being written."""
+        """Whether the file says that it is still being written."""
         return self.table.get("status") == "initializing"
 
 
@@ -57,17 +57,20 @@ def named_path(host: Host, variable: str) -> Optional[str]:
 
 
 def wait_for_table(host: Host, path: str) -> RankTableFile:
-    """The file, looked at again and again for as long as the user said, until it is a completed table."""
+    """Read the file until it is a completed table, at most for as long as the user said (--wait)."""
     until = host.clock.monotonic() + host.options.wait
-    look = read_table(host, path)
-    while (look.initializing or look.fault in (MISSING, NOT_JSON)) and host.clock.monotonic() < until:
+    table_file = read_table(host, path)
+    while (
+        table_file.initializing or table_file.fault in (MISSING, NOT_JSON)
+    ) and host.clock.monotonic() < until:
         host.clock.wait_until(min(until, host.clock.monotonic() + LOOK_SECONDS))
-        look = read_table(host, path)
-    return look
+        table_file = read_table(host, path)
+    return table_file
 
 
 def read_table(host: Host, path: str) -> RankTableFile:
-    """The file as it is now: nothing that was known of it before counts."""
+    """The file as it is now, read without any cache."""
+    # Not host.files: that remembers what it has read.
     files = Files(host.disk)
     try:
         entry = files.stat(path)
@@ -80,18 +83,22 @@ def read_table(host: Host, path: str) -> RankTableFile:
         if isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.EACCES, errno.EPERM):
             return RankTableFile({}, UNREADABLE, strerror(error.__cause__.errno))
         raise
+    # Removed since it was looked at.
     if content is None:
         return RankTableFile({}, MISSING)
     if len(content) > LIMIT:
         return RankTableFile(
             {}, TOO_LARGE, _("{path} is larger than {count} MiB", path=path, count=LIMIT >> 20)
         )
-    named = files.lstat(path)
-    return parse_table(content, link=named is not None and named.is_link)
+    # torch_npu refuses a rank table that is a symbolic link.
+    path_entry = files.lstat(path)
+    return parse_table(content, link=path_entry is not None and path_entry.is_link)
 
 
 def parse_table(content: bytes, link: bool = False) -> RankTableFile:
-    """What the bytes of a table say, as HCCL's own parser takes them: UTF-8 with or without a mark."""
+    """What the bytes of a table say, as HCCL's own parser reads them: UTF-8 with or without a byte order
+    mark.
+    """
     try:
         text = content.decode("utf-8-sig").lstrip(" \t\r\n")
     except UnicodeDecodeError as error:
@@ -125,5 +132,5 @@ def parse_table(content: bytes, link: bool = False) -> RankTableFile:
 
 
 def _refuse(constant: str) -> float:
-    """Called by the parser for NaN and Infinity, which no JSON has."""
+    """Called by the JSON parser for NaN and Infinity, which are not in the standard (RFC 8259)."""
     raise ValueError(constant)

@@ -11,7 +11,7 @@ from npudoctor.core.redact.bundle import helps_support
 from npudoctor.core.redact.prefilter import HIDDEN
 from npudoctor.facts.python.frameworks import FRAMEWORKS
 from npudoctor.facts.snapshot.document import CHECK, Snapshot, Unread
-from npudoctor.facts.snapshot.sections import OPEN, Section
+from npudoctor.facts.snapshot.sections import OPEN, FactSection
 from npudoctor.facts.snapshot.values import Value
 
 # What a difference is about.
@@ -26,6 +26,7 @@ _KINDS = {
     "limits": LIMIT,
     "cgroup": LIMIT,
 }
+# In these sections only these facts are versions.
 _VERSIONS = {
     "cann": {"version", "component"},
     "driver": {"NPU driver", "NPU firmware", "GPU driver", "CUDA of frameworks"},
@@ -50,6 +51,7 @@ _SHELLS = frozenset(
     "HOME USER LOGNAME HOST HOSTNAME PWD OLDPWD SHLVL SHELL TERM TERM_PROGRAM TERM_PROGRAM_VERSION TMUX"
     " TERMINFO NPUDOCTOR_LANG".split()
 )
+# Variables of launchers and of a login, which differ in each run.
 _OF_A_LAUNCH = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "XDG_", "LC_")
 # Leaves of the facts of checks that are addresses, names and numbers of this very node or moment.
 _LEAVES = frozenset(
@@ -80,7 +82,7 @@ _IN_SECTIONS = frozenset(
 
 @dataclass(frozen=True)
 class Difference:
-    """A fact with two values; None: that node was looked at and has none."""
+    """A fact with two values; None: that node was looked at and has no such fact."""
 
     section: str
     fact: str
@@ -104,8 +106,10 @@ class Uncompared:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """What came of it. `own`: what each node has for itself, and what is hidden, by section and fact."""
+class SnapshotComparison:
+    """The result. `own`: (section, fact) of what each node has for itself, and what is hidden. `alike`: the
+    number of facts that agree.
+    """
 
     differences: tuple[Difference, ...]
     uncompared: tuple[Uncompared, ...]
@@ -118,32 +122,32 @@ class Comparison:
         return 1 if self.differences else 2 if any(gap.decides for gap in self.uncompared) else 0
 
 
-class _Side:
-    """One of the two, what it could not read found by name: a file may list a great many."""
+class _SnapshotSide:
+    """One of the two snapshots, with what it could not read indexed by name: a file may list a great many."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.whole, self.sections, self.unread = snapshot.whole, snapshot.sections, snapshot.unread
         self._unread = {(gap.section, gap.fact): gap for gap in snapshot.unread}
 
     def why_unread(self, section: str, fact: str) -> Optional[Unread]:
-        """Why a fact is not there although the node may have it; None where nothing hindered."""
+        """Why a fact is missing although the node may have it; None where nothing prevented reading it."""
         return self._unread.get((section, fact)) or self._unread.get((section, ""))
 
 
 Outcome = Union[Difference, Uncompared, bool]  # True: alike; False: each node's own
 
 
-def compare(one_side: Snapshot, other_side: Snapshot) -> Comparison:
-    """Everything that at least one of them tells."""
-    first, second = _Side(one_side), _Side(other_side)
+def compare(one_side: Snapshot, other_side: Snapshot) -> SnapshotComparison:
+    """Compare all facts that at least one snapshot has."""
+    first, second = _SnapshotSide(one_side), _SnapshotSide(other_side)
     differences: list[Difference] = []
     uncompared: list[Uncompared] = []
     own: list[tuple[str, str]] = []
     alike = 0
-    for section in _sections(first, second):
+    for section in _compared_sections(first, second):
         names = dict.fromkeys((*first.sections.get(section, ()), *second.sections.get(section, ())))
         for fact in list(names):
-            outcome = _compare(section, fact, first, second)
+            outcome = _compare_fact(section, fact, first, second)
             if isinstance(outcome, Difference):
                 differences.append(outcome)
             elif isinstance(outcome, Uncompared):
@@ -152,12 +156,14 @@ def compare(one_side: Snapshot, other_side: Snapshot) -> Comparison:
                 alike += 1
             else:
                 own.append((section, fact))
+    # Gaps of which the other side has no fact either were not met above.
     uncompared += list(_still_unread(first, second, uncompared))
-    return Comparison(tuple(differences), _fold_uncompared(uncompared), tuple(own), alike)
+    return SnapshotComparison(tuple(differences), _fold_uncompared(uncompared), tuple(own), alike)
 
 
-def _sections(first: _Side, second: _Side) -> Iterator[str]:
+def _compared_sections(first: _SnapshotSide, second: _SnapshotSide) -> Iterator[str]:
     left_out = _OF_THE_MOMENT | _MAPPED
+    # Of a report the facts of these checks are all there is.
     if first.whole and second.whole:
         left_out |= _IN_SECTIONS
     for section in dict.fromkeys((*first.sections, *second.sections)):
@@ -165,15 +171,16 @@ def _sections(first: _Side, second: _Side) -> Iterator[str]:
             yield section
 
 
-def _compare(section: str, fact: str, first: _Side, second: _Side) -> Outcome:
+def _compare_fact(section: str, fact: str, first: _SnapshotSide, second: _SnapshotSide) -> Outcome:
     if is_own(section, fact):
         return False
     values = []
     for which, side in ((1, first), (2, second)):
-        value = _value(section, fact, side)
+        value = _value_on(section, fact, side)
         if isinstance(value, Unread):
             return Uncompared(section, fact, which, value.reason)
         values.append(value)
+    # Two hidden values may be equal or not; nobody knows.
     if HIDDEN in values and None not in values:
         return False
     if values[0] == values[1]:
@@ -181,8 +188,8 @@ def _compare(section: str, fact: str, first: _Side, second: _Side) -> Outcome:
     return Difference(section, fact, kind_of(section, fact), *values)
 
 
-def _value(section: str, fact: str, side: _Side) -> Union[Value, Unread]:
-    """The value on one side, None where it has none, or why nobody knows."""
+def _value_on(section: str, fact: str, side: _SnapshotSide) -> Union[Value, Unread]:
+    """The value on one side, None where the node has none, or why it is unknown."""
     table = side.sections.get(section)
     if table is not None and fact in table:
         return table[fact]
@@ -195,10 +202,12 @@ def _value(section: str, fact: str, side: _Side) -> Union[Value, Unread]:
     return None
 
 
-def _still_unread(first: _Side, second: _Side, known: list[Uncompared]) -> Iterator[Uncompared]:
-    """What a side could not read and of which no fact came up above: nobody knows whether it is alike."""
-    known_gaps = {(gap.section, gap.fact) for gap in known} | {(gap.section, "") for gap in known}
-    compared = set(_sections(first, second))
+def _still_unread(
+    first: _SnapshotSide, second: _SnapshotSide, reported: list[Uncompared]
+) -> Iterator[Uncompared]:
+    """What a side could not read and for which no fact was compared: it is unknown whether that is alike."""
+    known_gaps = {(gap.section, gap.fact) for gap in reported} | {(gap.section, "") for gap in reported}
+    compared = set(_compared_sections(first, second))
     for which, side, other in ((1, first, second), (2, second, first)):
         for gap in side.unread:
             if gap.section in compared and (gap.section, gap.fact) not in known_gaps:
@@ -210,7 +219,7 @@ def _still_unread(first: _Side, second: _Side, known: list[Uncompared]) -> Itera
 
 
 def _fold_uncompared(uncompared: list[Uncompared]) -> tuple[Uncompared, ...]:
-    """Many facts of a section for one reason are one: a report holds no packages."""
+    """Join the facts of a section that are uncompared for one reason: a report holds no packages."""
     groups: dict[tuple[str, int, str, bool], list[Uncompared]] = {}
     for gap in uncompared:
         groups.setdefault((gap.section, gap.which, gap.reason, gap.decides), []).append(gap)
@@ -222,7 +231,7 @@ def _fold_uncompared(uncompared: list[Uncompared]) -> tuple[Uncompared, ...]:
 
 
 def is_own(section: str, fact: str) -> bool:
-    """Whether a fact is another one on every node, or at every moment: no difference that anybody means."""
+    """Return whether a fact differs on every node, or at every moment, so that a difference means nothing."""
     if section == "variables":
         return not helps_support(fact) or fact in _RANKS | _SHELLS or fact.startswith(_OF_A_LAUNCH)
     if section == "python":
@@ -231,7 +240,7 @@ def is_own(section: str, fact: str) -> bool:
 
 
 def kind_of(section: str, fact: str) -> str:
-    """What a difference is about."""
+    """What a difference is about: one of the words above."""
     if fact in _VERSIONS.get(section, ()):
         return VERSION
     if section == "packages":
@@ -242,15 +251,15 @@ def kind_of(section: str, fact: str) -> str:
 
 
 def only_in(value: Value, other: Value) -> Optional[list[str]]:
-    """The entries of a list that the other has not; None where these are not two lists.
+    """The entries of a list that the other list does not have; None where these are not two lists.
 
-    A colon makes a list of a text: PATH, LD_LIBRARY_PATH.
+    A text with colons is a list: PATH, LD_LIBRARY_PATH.
     """
-    parts, others = _entries(value), _entries(other)
-    if parts is None or others is None:
+    parts, other_parts = _entries(value), _entries(other)
+    if parts is None or other_parts is None:
         return None
-    known = frozenset(others)
-    return [part for part in parts if part not in known]
+    other_set = frozenset(other_parts)
+    return [part for part in parts if part not in other_set]
 
 
 def _entries(value: Value) -> Optional[list[str]]:
@@ -259,8 +268,9 @@ def _entries(value: Value) -> Optional[list[str]]:
     return value.split(":") if isinstance(value, str) and value.count("/") > 1 and ":" in value else None
 
 
-def compare_section(section: Section, wanted: Snapshot) -> Comparison:
-    """One section of this machine, first, with the same of a snapshot, second."""
+def compare_section(section: FactSection, snapshot: Snapshot) -> SnapshotComparison:
+    """Compare one section of this machine, first, with the same section of a snapshot, second."""
+    # This machine's section becomes a snapshot of its own, so that one comparison serves both.
     here_unread = [
         Unread(section.name, fact.name, fact.unread, fact.advisory) for fact in section.facts if fact.unread
     ]
@@ -273,9 +283,13 @@ def compare_section(section: Section, wanted: Snapshot) -> Comparison:
         {section.name: {fact.name: fact.value for fact in section.facts if not fact.unread}},
         tuple(here_unread),
     )
-    table = wanted.sections.get(section.name)
-    unread = tuple(gap for gap in wanted.unread if gap.section == section.name)
+    table = snapshot.sections.get(section.name)
+    unread = tuple(gap for gap in snapshot.unread if gap.section == section.name)
     there = Snapshot(
-        wanted.node, wanted.started, wanted.whole, {} if table is None else {section.name: table}, unread
+        snapshot.node,
+        snapshot.started,
+        snapshot.whole,
+        {} if table is None else {section.name: table},
+        unread,
     )
     return compare(here, there)

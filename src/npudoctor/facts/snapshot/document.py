@@ -16,16 +16,18 @@ from npudoctor.facts.snapshot.values import Value
 SNAPSHOT, REPORT = "npudoctor.snapshot/1", "npudoctor.report/1"
 LARGEST = 4 << 20  # bytes of a file; a snapshot of a large environment has about 100 KB
 MOST = 20_000  # facts of a section
+# One for each check, and a dozen more.
 MOST_SECTIONS = 400
 LONGEST = 16_384  # characters of a value; a search path of libraries may have several thousand
 LONGEST_NAME = 300
 DEEPEST = 6  # tables within the facts of a check
 LONGEST_NUMBER = 40  # digits; Python takes minutes to read one of a million
 CHECK = "check "  # before the id of a check, in the name of its section
+# Rows of a report in which the check has looked at everything.
 LOOKED = frozenset(("ok", "problem", "skipped"))
 
 
-class Unreadable(ValueError):
+class UnreadableSnapshot(ValueError):
     """The text is no snapshot and no report; the message completes a sentence that names the file."""
 
 
@@ -54,29 +56,33 @@ class Snapshot:
 
 
 def parse(content: bytes) -> Snapshot:
-    """The snapshot or report that a file holds; Unreadable when it is neither."""
+    """The snapshot or report that a file contains; UnreadableSnapshot when it is neither."""
     document = load(content)
     schema = document.get("schema")
     if schema == SNAPSHOT:
         return of_object(document)
     if schema == REPORT:
         return _of_report(document)
-    raise Unreadable(
-        _("its schema is {schema}, not {known}", schema=_word(schema) or "-", known=f"{SNAPSHOT}, {REPORT}")
+    raise UnreadableSnapshot(
+        _(
+            "its schema is {schema}, not {known}",
+            schema=_bounded_text(schema) or "-",
+            known=f"{SNAPSHOT}, {REPORT}",
+        )
     )
 
 
 def _of_report(document: Mapping[str, Any]) -> Snapshot:
-    """The facts that a report tells, under the names that a snapshot has for them."""
+    """The facts in a report, under the names that a snapshot has for them."""
     host = _table(document, "host")
     python = _table(_table(document, "target"), "python")
     checks, unread = _rows(document)
     accelerators: dict[str, Value] = {}
     for kind in ("npu", "gpu"):
-        seen = checks.get("accelerator", {}).get(kind)
-        if isinstance(seen, dict) and isinstance(seen.get("nodes"), list):
-            accelerators[f"{kind.upper()}s"] = len(seen["nodes"])
-            accelerators.update(_read_values({f"{kind.upper()} models": seen.get("models")}))
+        devices = checks.get("accelerator", {}).get(kind)
+        if isinstance(devices, dict) and isinstance(devices.get("nodes"), list):
+            accelerators[f"{kind.upper()}s"] = len(devices["nodes"])
+            accelerators.update(_read_values({f"{kind.upper()} models": devices.get("models")}))
     cann = checks.get("cann-install", {})
     installs = cann.get("installs")
     active: dict[str, Any] = {}
@@ -97,22 +103,29 @@ def _of_report(document: Mapping[str, Any]) -> Snapshot:
         "cann": dict(_read_values(active)),
         "driver": _drop_unknown({"NPU driver": pair.get("driver"), "NPU firmware": pair.get("firmware")}),
     }  # fmt: skip
-    sections.update({CHECK + _name(check): dict(_flat(table)) for check, table in checks.items()})
-    return Snapshot(_word(host.get("name")), _word(document.get("started")), False, sections, tuple(unread))
+    sections.update({CHECK + _bounded_name(check): dict(_flatten(table)) for check, table in checks.items()})
+    return Snapshot(
+        _bounded_text(host.get("name")),
+        _bounded_text(document.get("started")),
+        False,
+        sections,
+        tuple(unread),
+    )
 
 
 def load(content: bytes) -> dict[str, Any]:
-    """The JSON object of a file, whatever is wrong with it found in bounded time."""
+    """The JSON object of a file, read in bounded time; UnreadableSnapshot where it is none."""
+    # Before anything is parsed: the file may come from anybody.
     if len(content) > LARGEST:
-        raise Unreadable(_("it is larger than {most} bytes", most=LARGEST))
+        raise UnreadableSnapshot(_("it is larger than {most} bytes", most=LARGEST))
     try:
         document = json_of(content, parse_int=_integer, parse_float=_number, parse_constant=_constant)
     except TooMuch as error:
-        raise Unreadable(str(error)) from error
+        raise UnreadableSnapshot(str(error)) from error
     except ValueError as error:
-        raise Unreadable(_("it is not valid JSON")) from error
+        raise UnreadableSnapshot(_("it is not valid JSON")) from error
     if not isinstance(document, dict):
-        raise Unreadable(_("it is not a JSON object"))
+        raise UnreadableSnapshot(_("it is not a JSON object"))
     return document
 
 
@@ -141,14 +154,14 @@ def _constant(name: str) -> float:
 
 
 def of_object(document: Mapping[str, Any]) -> Snapshot:
-    """A snapshot from its document; what is not of its type is passed over."""
+    """A snapshot from its JSON document; values of a wrong type are left out."""
     sections = {
-        _name(section): dict(_read_values(table))
+        _bounded_name(section): dict(_read_values(table))
         for section, table in list(_table(document, "facts").items())[:MOST_SECTIONS]
         if isinstance(table, dict)
     }
     checks = list(_table(document, "checks").items())[:MOST_SECTIONS]
-    sections.update({CHECK + _name(check): dict(_flat(table)) for check, table in checks})
+    sections.update({CHECK + _bounded_name(check): dict(_flatten(table)) for check, table in checks})
     rows = document.get("unread")
     unread = tuple(
         _unread(row)
@@ -156,22 +169,27 @@ def of_object(document: Mapping[str, Any]) -> Snapshot:
         if (isinstance(row, dict) and isinstance(row.get("section"), str))
     )
     host = _table(document, "host")
-    return Snapshot(_word(host.get("name")), _word(document.get("started")), True, sections, unread)
+    return Snapshot(
+        _bounded_text(host.get("name")), _bounded_text(document.get("started")), True, sections, unread
+    )
 
 
 def _unread(row: Mapping[str, Any]) -> Unread:
-    reason = str(redact_value(_word(row.get("reason"), LONGEST_NAME)))
-    return Unread(_name(row["section"]), _word(row.get("fact")), reason, row.get("advisory") is True)
+    reason = str(redact_value(_bounded_text(row.get("reason"), LONGEST_NAME)))
+    return Unread(
+        _bounded_name(row["section"]), _bounded_text(row.get("fact")), reason, row.get("advisory") is True
+    )
 
 
 def _rows(document: Mapping[str, Any]) -> tuple[dict[str, Mapping[str, Any]], list[Unread]]:
-    """The facts of each check, and which of them could not look."""
+    """The facts of each check, by its id, and which checks could not look."""
     rows = document.get("results")
     checks: dict[str, Mapping[str, Any]] = {}
     unread = []
     for row in (rows if isinstance(rows, list) else [])[:MOST_SECTIONS]:
         if isinstance(row, dict) and isinstance(row.get("check"), str):
             checks[row["check"]] = _table(row, "facts")
+            # A check that could not look: its facts may be incomplete.
             if row.get("status") not in LOOKED:
                 entry = {
                     **row,
@@ -188,21 +206,21 @@ def _drop_unknown(values: Mapping[str, object]) -> Mapping[str, Value]:
 
 
 def _read_values(table: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
-    """The entries of a section that are facts."""
+    """Yield the entries of a section that are facts."""
     for name, value in list(table.items())[:MOST]:
         ok, plain = _value(value)
         if ok:
-            yield _name(name), plain
+            yield _bounded_name(name), plain
 
 
-def _flat(table: object, before: str = "", depth: int = 0) -> Iterator[tuple[str, Value]]:
-    """The facts of a check, whose tables have tables: each leaf by its way."""
+def _flatten(table: object, before: str = "", depth: int = 0) -> Iterator[tuple[str, Value]]:
+    """Yield the facts of a check, whose tables contain tables: each leaf with its path."""
     if not isinstance(table, dict) or depth > DEEPEST:
         return
     for name, value in list(table.items())[:MOST]:
-        way = f"{before}{_name(name)}"
+        way = f"{before}{_bounded_name(name)}"
         if isinstance(value, dict):
-            yield from _flat(value, f"{way} ", depth + 1)
+            yield from _flatten(value, f"{way} ", depth + 1)
         else:
             shown = redact_value({name: value})
             ok, plain = _value(shown[name] if isinstance(shown, dict) else None)
@@ -210,7 +228,7 @@ def _flat(table: object, before: str = "", depth: int = 0) -> Iterator[tuple[str
 
 
 def _value(value: object) -> tuple[bool, Value]:
-    """Whether it is the value of a fact, and the value, its texts bounded and without secrets."""
+    """(whether it can be the value of a fact, the value with bounded texts and without secrets)."""
     if value is None or isinstance(value, (bool, int, float)):
         return True, value
     if isinstance(value, str):
@@ -225,9 +243,9 @@ def _table(document: Mapping[str, Any], key: str) -> dict[str, Any]:
     return table if isinstance(table, dict) else {}
 
 
-def _name(text: str) -> str:
+def _bounded_name(text: str) -> str:
     return text[:LONGEST_NAME]
 
 
-def _word(value: object, most: int = 100) -> str:
+def _bounded_text(value: object, most: int = 100) -> str:
     return value[:most] if isinstance(value, str) else ""

@@ -34,7 +34,7 @@ SETTINGS = {
 
 
 def system(host: Host) -> Iterator[Fact]:
-    """Kernel, distribution, processors, memory."""
+    """Yield kernel, distribution, processors, memory."""
     machine = host.system
     yield fact("kernel", lambda: _expect_running(host, machine.release))
     yield fact("architecture", lambda: _expect_running(host, machine.machine))
@@ -46,14 +46,14 @@ def system(host: Host) -> Iterator[Fact]:
 
 
 def _expect_running(host: Host, value: Value) -> Value:
-    """What the machine says on which an image is only looked at is nothing of the image."""
+    """The value; NotRunning for an image, about which the machine it is looked at on says nothing."""
     if host.options.root is not None:
         raise NotRunning
     return value
 
 
 def limits(host: Host) -> Iterator[Fact]:
-    """What `ulimit` shows, of the examined process, and the room of /dev/shm."""
+    """Yield what `ulimit` shows for the examined process, and the size of /dev/shm."""
     for name, limit in host.resources.limits(host.options.env_of).items():
         for kind, number in (("soft", limit.soft), ("hard", limit.hard)):
             yield Fact(f"{name}, {kind}", "unlimited" if number is None else number)
@@ -66,7 +66,7 @@ def limits(host: Host) -> Iterator[Fact]:
 
 
 def cgroup(host: Host) -> Iterator[Fact]:
-    """What the control groups allow: the tightest limit of memory, processors, processes."""
+    """Yield the tightest limits of the control groups: memory, processors, processes."""
 
     def memory() -> Value:
         group = memory_group(host)
@@ -74,6 +74,7 @@ def cgroup(host: Host) -> Iterator[Fact]:
 
     def processors() -> Value:
         for folder, version_2 in group_folders(host, "cpuset"):
+            # The effective set: what the groups above allow, too.
             name = "cpuset.cpus.effective" if version_2 else "cpuset.effective_cpus"
             text = _first_line(host, f"{folder}/{name}")
             if text:
@@ -87,10 +88,13 @@ def cgroup(host: Host) -> Iterator[Fact]:
 
 
 def _tightest(host: Host, controller: str, unified: str, legacy: str) -> Value:
-    """The lowest limit on the way up, as the kernel writes it."""
+    """The lowest limit of our control group and those above it, as the kernel writes it; "unlimited" without
+    one.
+    """
     lowest: Optional[tuple[float, str]] = None
     for folder, version_2 in group_folders(host, controller):
         text = _first_line(host, f"{folder}/{unified if version_2 else legacy}")
+        # "max" means no limit; version 1 has -1.
         if not isinstance(text, str) or not text[:1].isdigit():
             continue
         # `200000 100000` allows two processors; other limits are a number alone.
@@ -102,7 +106,7 @@ def _tightest(host: Host, controller: str, unified: str, legacy: str) -> Value:
 
 
 def sysctls(host: Host) -> Iterator[Fact]:
-    """Settings of the kernel; None where this kernel has no such setting."""
+    """Yield settings of the kernel; a value of None where this kernel has no such setting."""
     for name in SYSCTLS:
         yield fact(name, lambda name=name: _first_line(host, f"/proc/sys/{name.replace('.', '/')}"))  # type: ignore[misc]
     for name, path in SETTINGS.items():
@@ -122,8 +126,9 @@ def _first_line(host: Host, path: str) -> Value:
 
 
 def network(host: Host) -> Iterator[Fact]:
-    """The interfaces that lead out of the node. Addresses are each node's own, and nobody else's business."""
+    """Yield the interfaces that lead out of the node. Addresses are left out: each node has its own."""
     for interface in host.network.interfaces():
+        # Bridges, veth pairs and lo differ with the containers of the moment.
         if interface.is_internal:
             continue
         name = interface.name

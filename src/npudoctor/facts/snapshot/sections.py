@@ -19,10 +19,10 @@ Reader = Callable[[Host], Iterator[Fact]]
 
 
 @dataclass(frozen=True)
-class Section:
-    """One section: what was read, and what was not. `failed`: why it ended before it was complete, or "".
+class FactSection:
+    """One section: its facts. `failed`: why it ended before it was complete, or "".
 
-    `crashed`: that was a defect of ours. `advisory`: it cannot be seen from here, whatever the node has.
+    `crashed`: by a defect of ours. `advisory`: it cannot be seen from here, whatever the node has.
     """
 
     name: str
@@ -32,23 +32,24 @@ class Section:
     advisory: bool = False
 
 
-def read_section(name: str, host: Host) -> Section:
-    """Read one section. Whatever goes wrong in it is said in it: no section stops another."""
+def read_section(name: str, host: Host) -> FactSection:
+    """Read one section. An error is recorded in the section and does not stop the others."""
     facts: list[Fact] = []
     try:
         for read in READERS[name](host):
-            facts.append(_without_secrets(name, read))
+            facts.append(_hide_secrets(name, read))
     except NotRunning:
-        return Section(name, tuple(facts), not_running(), advisory=True)
+        return FactSection(name, tuple(facts), not_running(), advisory=True)
     except CannotTell as error:
-        return Section(name, tuple(facts), redact(error.reason), advisory=error.advisory)
+        return FactSection(name, tuple(facts), redact(error.reason), advisory=error.advisory)
+    # A defect in one section must not cost the others.
     except Exception as error:
-        return Section(name, tuple(facts), redact(f"{type(error).__name__}: {error}"), crashed=True)
-    return Section(name, tuple(facts))
+        return FactSection(name, tuple(facts), redact(f"{type(error).__name__}: {error}"), crashed=True)
+    return FactSection(name, tuple(facts))
 
 
-def _without_secrets(section: str, read: Fact) -> Fact:
-    """Names of packages do not announce any secret: secretstorage has a version too."""
+def _hide_secrets(section: str, read: Fact) -> Fact:
+    """The fact without secrets. Names of packages announce no secret: `secretstorage` has a version too."""
     value = read.value
     if section == "variables" and isinstance(value, str):
         # Of a variable that is somebody's own only the name is told, as in a bundle of `explain --collect`.
@@ -76,6 +77,7 @@ def _cann(host: Host) -> Iterator[Fact]:
 
 
 def _driver(host: Host) -> Iterator[Fact]:
+    # Imported late, as in the other sections: a diff of two files reads none of them.
     from npudoctor.facts.gpu.cuda import module_version, runtimes
     from npudoctor.host.devices.driver import find_package
 
@@ -93,7 +95,7 @@ def _driver(host: Host) -> Iterator[Fact]:
 
 
 def _accelerator(host: Host) -> Iterator[Fact]:
-    """Of READERS, as the others here."""
+    """Yield number, models and kernel driver of NPUs and GPUs."""
     for kind, devices in (("NPU", host.npus), ("GPU", host.gpus)):
         yield Fact(f"{kind}s", len(devices.nodes))
         yield Fact(f"{kind} models", devices.models, devices.unread or "")
@@ -122,7 +124,7 @@ def _packages(host: Host) -> Iterator[Fact]:
 
 
 def _variables(host: Host) -> Iterator[Fact]:
-    """Of READERS: those of the job."""
+    """Yield the variables of the job."""
     yield from (Fact(name, value) for name, value in sorted(host.variables.items()))
 
 
@@ -132,6 +134,7 @@ def _hccn(host: Host) -> Iterator[Fact]:
     program = host.hccn.find_program()
     if program is None:
         raise CannotTell(_("hccn_tool was not found"), advisory=True)
+    # hccn_tool itself refuses others.
     if not host.identity.is_root:
         raise CannotTell(_("only root may run hccn_tool"), advisory=True)
     if not host.commands.may_run(program):
@@ -147,6 +150,7 @@ def _hccn(host: Host) -> Iterator[Fact]:
             yield from (Fact(f"NPU {port.device} {key}", value) for key, value in reply.values.items())
 
 
+# In this order a snapshot is read and shown.
 READERS: dict[str, Reader] = {
     "system": system,
     "accelerator": _accelerator,

@@ -14,7 +14,7 @@ Value = Union[None, bool, int, float, str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Fact:
-    """One fact. `unread`: why nobody could read it, "" where somebody did.
+    """One fact. `unread`: why it could not be read, "" where it was read.
 
     `advisory`: it cannot be seen from this place, whatever the node has.
     """
@@ -31,7 +31,7 @@ def not_running() -> str:
 
 
 def fact(name: str, ask: Callable[[], Value]) -> Fact:
-    """The fact that a question answers; a question that cannot be answered is a fact too."""
+    """The fact that `ask` returns; where it raises CannotTell or NotRunning, a fact that says why."""
     try:
         return Fact(name, ask())
     except NotRunning:

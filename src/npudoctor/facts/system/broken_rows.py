@@ -16,7 +16,7 @@ USERS = (
 
 
 def broken_rows(host: Host, check: str, table: str) -> Iterator[Finding]:
-    """A warning for what a site added to a table and could not be used."""
+    """Yield a warning for rows that a site added to a table and that cannot be used."""
     broken = host.knowledge.broken(table)
     if broken:
         yield Finding(
@@ -28,5 +28,6 @@ def broken_rows(host: Host, check: str, table: str) -> Iterator[Finding]:
             ),
             evidence=tuple(f"{entry.path}: {entry.reason}" for entry in broken),
             action=Action.CONFIG,
+            # A broken file spoils the rows of several checks: the first of them speaks.
             echo_of=tuple(f"{other}.site-table" for other in USERS[: USERS.index(check)]),
         )

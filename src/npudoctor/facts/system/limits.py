@@ -12,13 +12,17 @@ from npudoctor.host.host import Host
 from npudoctor.host.resources import Limit
 
 UNLIMITED = 1 << 62  # from here on it means unlimited: cgroup v1 writes the largest number of pages
+# Where systemd and container runtimes mount both versions.
 CGROUPS = "/sys/fs/cgroup"
+# Rows of memory.stat that the kernel reclaims before it kills.
 GIVEN_BACK = ("inactive_file", "active_file", "slab_reclaimable")
 
 
 @dataclass(frozen=True)
 class MemoryGroup:
-    """The control group that leaves the least memory: bytes allowed and used, and how often it killed."""
+    """The control group that leaves the least memory: `limit` and `used` in bytes, and how many processes it
+    killed.
+    """
 
     path: str
     limit: int
@@ -32,7 +36,9 @@ class MemoryGroup:
 
 
 def limit_of(host: Host, name: str) -> Limit:
-    """A limit of the examined process, which the job inherits; CannotTell when the kernel does not say."""
+    """A limit of the examined process, which the job inherits; CannotTell when the kernel does not
+    report it.
+    """
     limit = host.resources.limits(host.options.env_of).get(name)
     if limit is None:
         raise CannotTell(_("the kernel does not report the limit {name}", name=name))
@@ -40,7 +46,7 @@ def limit_of(host: Host, name: str) -> Limit:
 
 
 def memory_group(host: Host) -> Optional[MemoryGroup]:
-    """The tightest limit of memory on the way up from our control group; None without a limit."""
+    """The control group, ours or one above it, that leaves the least memory; None without a limit."""
     files = host.running_files
     groups = []
     for folder, unified in group_folders(host, "memory"):
@@ -56,15 +62,18 @@ def memory_group(host: Host) -> Optional[MemoryGroup]:
             # page cache too, in the rows of what is anonymous, and is not given back. In version 1 only the
             # total_ rows count the groups below, as that figure does.
             rows = _table(host, f"{folder}/memory.stat")
-            taken = used - sum(rows.get(f"total_{name}", rows.get(name, 0)) for name in GIVEN_BACK)
+            unreclaimable = used - sum(rows.get(f"total_{name}", rows.get(name, 0)) for name in GIVEN_BACK)
             events = (_table(host, f"{folder}/{name}") for name in ("memory.events", "memory.oom_control"))
             kills = next((rows["oom_kill"] for rows in events if "oom_kill" in rows), 0)
-            groups.append(MemoryGroup(folder, limit, taken, kills))
+            groups.append(MemoryGroup(folder, limit, unreclaimable, kills))
     return min(groups, key=lambda group: group.left, default=None)
 
 
 def group_folders(host: Host, controller: str) -> Iterator[tuple[str, bool]]:
-    """The folders of our control group of a controller and all above it, and whether they are version 2."""
+    """Yield the folder of our control group of a controller and of all groups above it, and whether it is
+    cgroup v2.
+    """
+    # cgroups(7): ID:controllers:path; version 2 has the ID 0 and no controllers.
     for line in (host.running_files.text(f"/proc/{host.options.env_of or 'self'}/cgroup") or "").split("\n"):
         number, _colon, rest = line.partition(":")
         controllers, _colon, path = rest.partition(":")
@@ -78,6 +87,6 @@ def group_folders(host: Host, controller: str) -> Iterator[tuple[str, bool]]:
 
 
 def _table(host: Host, path: str) -> dict[str, int]:
-    """Lines of a name and a number."""
+    """The lines of a name and a number, as a dict."""
     rows = (line.split() for line in (host.running_files.text(path) or "").splitlines())
     return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}

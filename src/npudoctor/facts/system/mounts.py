@@ -20,4 +20,5 @@ def mounts_of(host: Host) -> Mapping[str, Mount]:
 
 def mount_at(host: Host, place: NearestFolder) -> Optional[Mount]:
     """The mount on which a folder lies; None where the machine does not tell."""
+    # Without links: mount points have none.
     return mount_of(mounts_of(host), host.files.real(place.path) or "/")

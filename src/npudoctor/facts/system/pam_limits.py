@@ -9,36 +9,41 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.host.fs.files import Files
 
 CONF, FOLDER = "/etc/security/limits.conf", "/etc/security/limits.d"
+# openSUSE keeps its defaults in the second folder.
 STACKS = ("/etc/pam.d", "/usr/lib/pam.d")
+# Services that start no session of a job.
 NO_LOGIN = ("atd", "cron", "crond", "runuser", "runuser-l", "su", "su-l", "sudo", "sudo-i")
 UNLIMITED = 1 << 62
 
 
 @dataclass(frozen=True)
 class PamLimit:
-    """A soft and a hard limit, each None where nothing is said of it; `path` says the soft one."""
+    """A soft and a hard limit, each None where nothing sets it; `path`: the file that sets the soft one."""
 
     soft: Optional[int] = None
     hard: Optional[int] = None
     path: str = ""
 
 
-def sources(files: Files) -> dict[str, str]:
-    """The files that pam_limits reads, by path."""
+def read_sources(files: Files) -> dict[str, str]:
+    """The texts of the files that pam_limits reads, by path."""
     paths = [CONF, *(f"{FOLDER}/{name}" for name in files.names(FOLDER) if name.endswith(".conf"))]
     texts = ((path, files.text(path)) for path in paths)
     return {path: text for path, text in texts if text is not None}
 
 
 def pam_limit(texts: Mapping[str, str], item: str, user: str, groups: Collection[str] = ()) -> PamLimit:
-    """What a session of this user gets of an item. The narrowest domain counts, of equals the last.
+    """The limit that a session of this user gets for an item. The narrowest domain counts; of equal ones the
+    last.
 
-    The star and groups are for everybody but root. Ranges of ids are not understood, and match nobody.
+    The star and groups are for everybody but root. Ranges of ids are not supported, and match nobody.
     """
     narrowest: dict[str, tuple[int, int, str]] = {}
+    # pam_limits reads limits.conf first, then limits.d in the order of the C locale.
     for path in sorted(texts, key=lambda path: (path != CONF, path)):
         for line in texts[path].splitlines():
             words = line.partition("#")[0].split()
+            # pam_limits ignores lines of another form.
             if len(words) != 4 or words[2] != item or words[1] not in ("soft", "hard", "-"):
                 continue
             domain, kind, _item, text = words
@@ -59,9 +64,10 @@ def pam_limit(texts: Mapping[str, str], item: str, user: str, groups: Collection
 
 
 def _rank(domain: str, user: str, groups: Collection[str]) -> Optional[int]:
-    """How narrowly a domain means the user; None when it does not."""
+    """How narrowly a domain matches the user, 0 being the narrowest; None when it does not match."""
     if domain == user:
         return 0
+    # limits.conf(5): group and wildcard limits are not applied to the root user.
     if user == "root":
         return None
     if domain.startswith("@"):
@@ -69,8 +75,8 @@ def _rank(domain: str, user: str, groups: Collection[str]) -> Optional[int]:
     return 2 if domain == "*" else None
 
 
-def logins_read_them(files: Files) -> bool:
-    """Whether a service by which one logs in has pam_limits in its stack."""
+def do_logins_apply_limits(files: Files) -> bool:
+    """Return whether a service by which one logs in has pam_limits in its stack."""
     for folder in STACKS:
         for name in files.names(folder):
             if name in NO_LOGIN:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from npudoctor.core.messages import _
-from npudoctor.fixing.actions.endings import Gone, Refused
+from npudoctor.fixing.actions.endings import ActionRefused, AlreadyGone
 from npudoctor.host.fs.walk import Parent, open_directory
 
 _REPLACED = (errno.ELOOP, errno.ENOTDIR)  # a link, or no directory any more
@@ -16,8 +16,11 @@ _REPLACED = (errno.ELOOP, errno.ENOTDIR)  # a link, or no directory any more
 
 @contextmanager
 def open_folder(path: str) -> Iterator[tuple[int, tuple[Parent, ...]]]:
-    """A directory and all its parents; a missing one is Gone, a link on the way is Refused."""
+    """Open a directory and all its parents; AlreadyGone for a missing one, ActionRefused for a link on the
+    way.
+    """
     with refuse_replaced(path):
+        # Entered by hand: an error of the block itself must not be taken for one of the opening.
         walk = open_directory(path)
         opened = walk.__enter__()
     try:
@@ -28,8 +31,9 @@ def open_folder(path: str) -> Iterator[tuple[int, tuple[Parent, ...]]]:
 
 @contextmanager
 def open_subfolder(directory: int, name: str) -> Iterator[int]:
-    """A directory in an opened one, by the same rules."""
+    """Open a directory in an opened one, with the same endings."""
     with refuse_replaced(name):
+        # O_NOFOLLOW: a link in the place of the folder is an error.
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(name, flags, dir_fd=directory)
     try:
@@ -40,12 +44,12 @@ def open_subfolder(directory: int, name: str) -> Iterator[int]:
 
 @contextmanager
 def refuse_replaced(path: str) -> Iterator[None]:
-    """Around what may find that the path is gone or swapped."""
+    """Within the block, a missing path is AlreadyGone, and a link or another kind of file ActionRefused."""
     try:
         yield
     except FileNotFoundError:
-        raise Gone from None
+        raise AlreadyGone from None
     except OSError as error:
         if error.errno in _REPLACED:
-            raise Refused(_("{path} has been replaced since", path=path)) from None
+            raise ActionRefused(_("{path} has been replaced since", path=path)) from None
         raise

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 
-class Refused(Exception):
-    """The guard does not hold any more, or the rights do not suffice: nothing was changed."""
+class ActionRefused(Exception):
+    """The guard of a step does not hold any more, or the rights do not suffice: nothing was changed."""
 
 
-class Gone(Exception):
-    """What was to be removed is not there any more."""
+class AlreadyGone(Exception):
+    """What was to be removed is not there any more, or what was to be changed is so already."""
 
 
 class CommandFailed(Exception):
-    """A program was started and failed. What it did before is not known, so it counts as a change."""
+    """A program was started and failed. What it did before is unknown, so it counts as a change."""
 
 
-class Failed(Exception):
-    """It was tried, and did not work; the reason is in our words."""
+class ActionFailed(Exception):
+    """The action was tried and did not work; the reason is in our words."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.cache_server import PARKED
 from npudoctor.fixing.actions.directories import open_folder
-from npudoctor.fixing.actions.endings import Gone, Refused
+from npudoctor.fixing.actions.endings import ActionRefused, AlreadyGone
 from npudoctor.fixing.actions.syscalls import remove_segment, rename_without_replacing
 from npudoctor.fixing.outcome import Observer, watch_change
 from npudoctor.fixing.steps.steps import RemoveSharedMemory, RemoveSocket, RestoreSocket
@@ -22,51 +22,54 @@ from npudoctor.proof.creator import Life, creator_life
 from npudoctor.proof.snapshot import is_listed, living_servers
 from npudoctor.proof.socket import serving_process, why_untrusted
 
+# shmctl(2): EINVAL for an id that never was, EIDRM for one that is marked for removal.
 _NO_SEGMENT = (errno.EINVAL, errno.EIDRM)
 _NO_RENAMEAT2 = (errno.ENOSYS, errno.EINVAL)  # the kernel, or the file system, does not know it
 
 
 def remove_shared_memory(step: RemoveSharedMemory, host: Host, at: Observer) -> None:
-    """IPC_RMID on the shmid, after a last IPC_STAT that must show the same unused object."""
+    """Remove a segment by IPC_RMID, after a last IPC_STAT that must show the same unused object."""
     if host.sysvipc.stat_segment(step.shmid) is None:
-        raise Gone
+        raise AlreadyGone
     made_by = creator_life(host, step.cpid, step.ctime)
     if made_by.life is not Life.DEAD:
-        raise Refused(made_by.why)
+        raise ActionRefused(made_by.why)
     listed = [row for row in host.sysvipc.read_segments() if row.shmid == step.shmid]
     now = host.sysvipc.stat_segment(step.shmid)
     if now is None:
-        raise Gone
+        raise AlreadyGone
+    # Two ways to the kernel that must agree: shmctl, which takes an id, and the table.
     if not listed or not listed[0].is_unchanged_in(now):
-        raise Refused(_("shmctl and /proc/sysvipc/shm disagree about segment {id}", id=step.shmid))
-    seen = (step.key, step.cpid, step.ctime, step.owner, step.owner, step.size)
-    if seen != (now.key, now.cpid, now.ctime, now.cuid, now.uid, now.size) or now.is_destroyed:
-        raise Refused(_("segment {id} is not the one that was checked", id=step.shmid))
+        raise ActionRefused(_("shmctl and /proc/sysvipc/shm disagree about segment {id}", id=step.shmid))
+    expected = (step.key, step.cpid, step.ctime, step.owner, step.owner, step.size)
+    if expected != (now.key, now.cpid, now.ctime, now.cuid, now.uid, now.size) or now.is_destroyed:
+        raise ActionRefused(_("segment {id} is not the one that was checked", id=step.shmid))
+    # nattch counts every namespace: it is authoritative.
     if now.nattch:
-        raise Refused(_("segment {id} has been attached since", id=step.shmid))
+        raise ActionRefused(_("segment {id} has been attached since", id=step.shmid))
     with watch_change(at, f"remove segment {step.shmid}"):
         try:
             remove_segment(step.shmid)
         except OSError as error:
             if error.errno in _NO_SEGMENT:
-                raise Gone from None
+                raise AlreadyGone from None
             raise
 
 
 def remove_socket(step: RemoveSocket, host: Host, at: Observer) -> None:
-    """Park the file under a name of ours, make sure that it is the one, then unlink it.
+    """Rename the file to a name of ours, verify that it is the one that was judged, then unlink it.
 
-    A file that somebody put there between our look and the rename gets its name back, as does the socket
-    when we are stopped in between.
+    A file that somebody put there between our look and the rename gets its name back, as does the socket when
+    we are stopped in between.
     """
     directory, name = step.path.rsplit("/", 1)
     with open_folder(directory) as (descriptor, parents):
-        _same_socket(step, name, descriptor)
+        _expect_same_socket(step, name, descriptor)
         _expect_dead(step, host, name, descriptor, parents)
         with _park(name, descriptor, at) as parked:
-            _same_socket(step, parked, descriptor)
-            if not _answers(Listener.REFUSED, host, parked, descriptor):
-                raise Refused(_("a server may answer at {path}", path=step.path))
+            _expect_same_socket(step, parked, descriptor)
+            if not _is_listener(Listener.REFUSED, host, parked, descriptor):
+                raise ActionRefused(_("a server may answer at {path}", path=step.path))
             with watch_change(at, f"unlink socket {name}"):
                 os.unlink(parked, dir_fd=descriptor)
 
@@ -76,42 +79,48 @@ def _expect_dead(
 ) -> None:
     distrust = why_untrusted(parents, step.owner, host.identity.euid)
     if distrust:
-        raise Refused(distrust)
+        raise ActionRefused(distrust)
+    # Without the socket file nothing would prove any more that the segment is orphaned.
     remaining = {row.shmid for row in host.sysvipc.read_segments()} & set(step.after)
     if remaining:
-        raise Refused(
+        raise ActionRefused(
             _(
                 "it proves that segment {id} is orphaned; that segment must be removed first",
                 id=min(remaining),
             )
         )
     if not host.processes.is_own_namespace():
-        raise Refused(_("/proc shows a pid namespace other than npudoctor's"))
+        raise ActionRefused(_("/proc shows a pid namespace other than npudoctor's"))
     server = serving_process(living_servers(host), step.port)
     if server:
-        raise Refused(server)
+        raise ActionRefused(server)
     directory = step.path.rpartition("/")[0]
+    # By its own name and by the one that it had before a removal was killed.
     if is_listed(host, step.path) or is_listed(host, f"{directory}/cache_server_p{step.port}"):
-        raise Refused(_("/proc/net/unix lists {path}", path=step.path))
-    if not _answers(Listener.REFUSED, host, name, descriptor):
-        raise Refused(_("a server may answer at {path}", path=step.path))
+        raise ActionRefused(_("/proc/net/unix lists {path}", path=step.path))
+    if not _is_listener(Listener.REFUSED, host, name, descriptor):
+        raise ActionRefused(_("a server may answer at {path}", path=step.path))
 
 
 @contextmanager
 def _park(name: str, descriptor: int, at: Observer) -> Iterator[str]:
-    """The file under a name of ours; it gets its own back unless it is gone at the end."""
+    """Rename the file to a name of ours; at the end of the block it gets its own back unless it is gone."""
+    # A removal that was killed left it under our name already.
     if PARKED.match(name):
         yield name
         return
+    # The name says by itself what it was, so that a later run can give it back.
     parked = f".{name}.npudoctor.{os.urandom(8).hex()}"
     try:
         with watch_change(at, f"park socket {name}"):
             _rename(name, parked, descriptor)
         yield parked
+    # Ctrl-C as well: the socket of a living server must not stay under our name.
     except BaseException as error:
         try:
             _put_back(parked, name, descriptor, at)
         except Exception:
+            # Ctrl-C and the like go on as they are, even where the name could not be given back.
             if isinstance(error, Exception):
                 raise
         raise
@@ -125,8 +134,9 @@ def _put_back(parked: str, name: str, descriptor: int, at: Observer) -> None:
     try:
         with watch_change(at, f"put back socket {name}"):
             rename_without_replacing(parked, name, descriptor)
+    # Somebody made a new socket under the old name: a server that has just started.
     except FileExistsError:
-        raise Refused(
+        raise ActionRefused(
             _(
                 "{path} has been replaced since; the earlier file is now called {other}",
                 path=name,
@@ -139,10 +149,10 @@ def _rename(old: str, new: str, descriptor: int) -> None:
     try:
         rename_without_replacing(old, new, descriptor)
     except FileNotFoundError:
-        raise Gone from None
+        raise AlreadyGone from None
     except OSError as error:
         if error.errno in _NO_RENAMEAT2:
-            raise Refused(
+            raise ActionRefused(
                 _("the kernel or the file system cannot rename without replacing (renameat2)")
             ) from None
         raise
@@ -152,25 +162,25 @@ def restore_socket(step: RestoreSocket, host: Host, at: Observer) -> None:
     """Give a parked socket at which a server answers its name back, unless that name is taken."""
     directory, name = step.path.rsplit("/", 1)
     with open_folder(directory) as (descriptor, parents):
-        _same_socket(step, name, descriptor)
+        _expect_same_socket(step, name, descriptor)
         distrust = why_untrusted(parents, step.owner, host.identity.euid)
         if distrust:
-            raise Refused(distrust)
-        if not _answers(Listener.ALIVE, host, name, descriptor):
-            raise Refused(_("no server answers at {path} any longer", path=step.path))
+            raise ActionRefused(distrust)
+        if not _is_listener(Listener.ALIVE, host, name, descriptor):
+            raise ActionRefused(_("no server answers at {path} any longer", path=step.path))
         with watch_change(at, f"restore socket {name}"):
             _rename(name, step.back_to.rsplit("/", 1)[1], descriptor)
 
 
-def _same_socket(step: RemoveSocket | RestoreSocket, name: str, descriptor: int) -> None:
+def _expect_same_socket(step: RemoveSocket | RestoreSocket, name: str, descriptor: int) -> None:
     try:
         now = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
     except FileNotFoundError:
-        raise Gone from None
-    seen = (step.device, step.inode, step.mtime_ns, step.owner)
-    if seen != (now.st_dev, now.st_ino, now.st_mtime_ns, now.st_uid) or not stat.S_ISSOCK(now.st_mode):
-        raise Refused(_("{path} has been replaced since", path=step.path))
+        raise AlreadyGone from None
+    expected = (step.device, step.inode, step.mtime_ns, step.owner)
+    if expected != (now.st_dev, now.st_ino, now.st_mtime_ns, now.st_uid) or not stat.S_ISSOCK(now.st_mode):
+        raise ActionRefused(_("{path} has been replaced since", path=step.path))
 
 
-def _answers(listener: Listener, host: Host, name: str, descriptor: int) -> bool:
+def _is_listener(listener: Listener, host: Host, name: str, descriptor: int) -> bool:
     return host.sockets.probe(name, descriptor) is listener

@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 
+# From <sys/ipc.h> and <linux/fs.h>.
 IPC_RMID = 0
 RENAME_NOREPLACE = 1
 
@@ -15,7 +16,7 @@ _PIDFD_SEND_SIGNAL = 424  # the same number on all machines
 
 
 def remove_segment(shmid: int) -> None:
-    """shmctl(shmid, IPC_RMID): mark a segment for destruction. OSError as the kernel gives it."""
+    """shmctl(shmid, IPC_RMID): mark a segment for destruction. OSError with the kernel's errno."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.shmctl(ctypes.c_int(shmid), ctypes.c_int(IPC_RMID), None) < 0:
         raise _error(f"shmid {shmid}")
@@ -39,6 +40,7 @@ def rename_without_replacing(old: str, new: str, directory: int) -> None:
     else:
         number = _NUMBERS.get(os.uname().machine)
         if number is None:
+            # ENOSYS.
             raise OSError(38, "renameat2 is not known for this machine", old)
         result = libc.syscall(ctypes.c_long(number), *arguments)
     if result < 0:
@@ -51,11 +53,12 @@ def file_system(descriptor: int) -> int:
     answer = (ctypes.c_long * 64)()  # of which struct statfs fills the beginning; f_type is the first
     if libc.fstatfs(ctypes.c_int(descriptor), answer) < 0:
         raise _error(f"descriptor {descriptor}")
+    # f_type is signed on some machines; btrfs' number has its highest bit set.
     return answer[0] & 0xFFFFFFFF
 
 
 def signal_process(descriptor: int, number: int) -> None:
-    """Send a signal to the very process that a pidfd holds. OSError as the kernel gives it."""
+    """Send a signal to the very process that a pidfd holds. OSError with the kernel's errno."""
     if hasattr(signal, "pidfd_send_signal"):
         signal.pidfd_send_signal(descriptor, number)
         return

@@ -34,6 +34,7 @@ class Command:
 
     def back(self) -> Optional[Command]:
         """The step that takes it back; None where nothing can."""
+        # What told that the change is there tells for the undo that it still is.
         return Command(self.undo, still=self.unless, inputs=self.undo_inputs) if self.undo else None
 
     def undo_lines(self) -> tuple[str, ...]:
@@ -54,9 +55,9 @@ class Export:
 
 
 def change_variable(title: str, name: str, value: Optional[str], before: Optional[str]) -> Fix:
-    """The `export` line, or `unset` where `value` is None: shown only, as no program can change its parent.
+    """A fix that shows the `export` line, or `unset` where `value` is None: no program can change its parent.
 
-    `before` is what the variable was, for the line that takes it back; None where it was not set.
+    `before`: the value so far, for the line that takes it back; None where it was not set.
     """
     step = Command(("unset", name)) if value is None else Export(name, value)
     undo = (f"unset {name}",) if before is None else Export(name, before).lines()

@@ -34,6 +34,7 @@ class SetKernel:
         return self.back().lines()
 
 
+# Suffixes of tmpfs' option `size` (tmpfs(5)).
 _UNITS = ((1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k"))
 
 
@@ -93,6 +94,7 @@ class InsertRule:
     def undo_lines(self) -> tuple[str, ...]:
         """In a shell, which looks the handle up as DeleteRule does."""
         words = " ".join(quote(word) for word in self.place)
+        # nft -a prints the handle at the end of each rule.
         only = quote(f's/.*"{self.comment}" # handle //p')
         handle = f"nft -a list chain {words} | sed -n {only}"
         return (f'nft delete rule {words} handle "$({handle})"',)

@@ -64,6 +64,7 @@ class RestoreSocket:
     owner: int
 
     def lines(self) -> tuple[str, ...]:
+        # -n: a server may have made a new socket under the name since.
         return (f"mv -n -- {quote(self.path)} {quote(self.back_to)}",)
 
 
@@ -82,6 +83,7 @@ class RemoveFiles:
 
     def lines(self) -> tuple[str, ...]:
         folder = self.directory.rstrip("/")
+        # -- as a name may begin with a dash.
         removals = tuple(f"rm -- {quote(f'{folder}/{mark.name}')}" for mark in self.files)
         return (*removals, f"rmdir -- {quote(folder)}")
 

@@ -27,12 +27,15 @@ from npudoctor.fixing.steps.texts import FileState
 from npudoctor.fixing.steps.texts import PutBack as PutBack
 from npudoctor.fixing.steps.texts import WriteFile as WriteFile
 
+# Names of variables are printed without quotes.
 _NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 _MODE = 0o777  # neither set-user-id nor anything that chmod does not know
 
 
 def is_valid(step: object) -> bool:
-    """Whether all fields have the annotated types, and those that are printed unquoted hold nothing else."""
+    """Return whether all fields have the annotated types, and those that are printed unquoted contain nothing
+    else.
+    """
     if not _fits(step, type(step)):
         return False
     kind = type(step).__name__
@@ -45,21 +48,23 @@ def is_valid(step: object) -> bool:
 
 
 def _fits(value: object, hint: Any) -> bool:
+    """Return whether a value has the annotated type."""
     # A class of fields; the module that knows it by its own mark loads a parser of Python.
     if isinstance(hint, type) and hasattr(hint, "__match_args__"):
-        hints = _hints(hint)
+        hints = _type_hints(hint)
         return type(value) is hint and all(_fits(getattr(value, name), hints[name]) for name in hints)
     origin = getattr(hint, "__origin__", None)
     if origin is Union:
         return any(_fits(value, part) for part in hint.__args__)
     if origin is tuple:  # all of ours are of one type, of any number
         return isinstance(value, tuple) and all(_fits(part, hint.__args__[0]) for part in value)
+    # JSON has no difference between 10 and 10.0.
     return type(value) is hint or (hint is float and type(value) is int)
 
 
 @cache
-def _hints(kind: Any) -> Mapping[str, Any]:
-    """Kept, as they are slow to get."""
+def _type_hints(kind: Any) -> Mapping[str, Any]:
+    """The annotations of a class; cached, as evaluating them is slow."""
     return get_type_hints(kind)
 
 
@@ -86,7 +91,10 @@ KINDS: dict[str, Any] = {kind.__name__: kind for kind in get_args(KnownStep)}
 
 
 def encode(step: Step) -> dict[str, Any]:
-    """A step as JSON-able data, for the journal and for the pipe of a foreign check."""
+    """A step as JSON-able data, for the journal and for the pipe of a foreign check. TypeError for an unknown
+    class.
+    """
+    # A foreign check could yield a class of its own.
     if type(step).__name__ not in KINDS:
         raise TypeError(f"not a step that can be encoded: {type(step).__name__}")
     from dataclasses import asdict
@@ -95,12 +103,13 @@ def encode(step: Step) -> dict[str, Any]:
 
 
 def decode(data: Mapping[str, Any]) -> KnownStep:
-    """The step that `encode` made this of; KeyError or TypeError when it is not valid."""
+    """The step that `encode` wrote; KeyError or TypeError when the data is not valid."""
     fields: dict[str, Any] = {
         name: tuple(value) if isinstance(value, (list, tuple)) else value
         for name, value in data.items()
         if name != "kind"
     }
+    # asdict() has made plain dicts of the marks.
     for name in ("files", "inputs", "undo_inputs"):
         if name in fields:
             fields[name] = tuple(FileMark(**mark) for mark in fields[name])

@@ -16,7 +16,7 @@ KEPT = "kept"  # the folder of the copies, beside the journal
 
 
 def digest(content: bytes) -> str:
-    """What tells one content from another."""
+    """The SHA-256 of a content, in hex."""
     import hashlib  # most runs write no file
 
     return hashlib.sha256(content).hexdigest()
@@ -24,7 +24,7 @@ def digest(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class FileState:
-    """A file as it was when it was looked at."""
+    """A file as it was when it was read."""
 
     sha256: str
     device: int
@@ -35,12 +35,12 @@ class FileState:
 
     @classmethod
     def of(cls, content: bytes, entry: PathStatus) -> FileState:
-        """A file of this content."""
+        """The state of a file with this content."""
         return cls(digest(content), entry.dev, entry.ino, entry.permissions, entry.uid, entry.gid)
 
     @property
     def lasting(self) -> tuple[object, ...]:
-        """All of it that a file which was put back has again; its inode is another."""
+        """The part that a restored file has again; its inode differs."""
         return (self.sha256, self.mode, self.uid, self.gid)
 
 
@@ -79,7 +79,7 @@ class WriteFile:
     def at(cls, host: Host, path: str, content: str, mode: int = 0o644) -> WriteFile:
         """The step for what is at the path now; CannotTell where that cannot be read."""
         was = file_state(host, path)
-        return cls(path, content, mode, was, kept_path(host, was.sha256) if was else None)
+        return cls(path, content, mode, was, backup_path(host, was.sha256) if was else None)
 
     @property
     def raw(self) -> bytes:
@@ -101,13 +101,16 @@ class WriteFile:
         return self.back().lines()
 
 
-def kept_path(host: Host, sha256: str) -> str:
-    """Where the copy of a file of this content lies."""
+def backup_path(host: Host, sha256: str) -> str:
+    """The path of the copy of a file with this content."""
+    # By content: equal files have one copy, and a copy cannot be confused with another.
     return os.path.join(host.records.directory, KEPT, sha256)
 
 
 def file_state(host: Host, path: str) -> Optional[FileState]:
-    """What is at a path of the running machine; None for nothing. CannotTell for what is no plain file."""
+    """The state of the file at a path of the running machine; None for nothing. CannotTell for what is no
+    regular file.
+    """
     entry = host.running_files.lstat(path)
     if entry is None:
         return None

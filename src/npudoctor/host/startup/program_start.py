@@ -182,7 +182,7 @@ class ProgramStart:
             if why:
                 return why
             if folder not in self._with_subfolders:
-                self._with_subfolders[folder] = (folder, *self._trust.for_processors(folder))
+                self._with_subfolders[folder] = (folder, *self._trust.find_processor_folders(folder))
             for subfolder in self._with_subfolders[folder][1:]:
                 why = why or self._trust.why_not_folder(subfolder)
             if why:

@@ -39,8 +39,11 @@ for kind, soft, hard in QUESTIONS["limits"]:
 
 
 def say(words: Dict[str, Any]) -> None:
-    """One line, at once. It begins with a word that nobody else in this process was told: the job's variables
-    may have started what prints lines of its own."""
+    """Write one line at once.
+
+    It begins with a prefix that nothing else in this process knows: the job's variables may have started what
+    prints lines of its own.
+    """
     os.write(1, (QUESTIONS["prefix"] + json.dumps(words) + "\n").encode())
 
 
@@ -48,18 +51,20 @@ def refusal(error: Exception) -> Dict[str, Any]:
     """An exception as data: its errno, and what the system or the library says."""
     number = getattr(error, "errno", None)
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    # Python raises it without an errno, also for a refusal of the kernel.
     if isinstance(error, MemoryError):
         number, text = number or errno.ENOMEM, text if str(error) else os.strerror(errno.ENOMEM)
     return {"number": number if isinstance(number, int) else 0, "why": str(text)}
 
 
 @contextlib.contextmanager
-def attempt(what: str, **facts: Any) -> Iterator[Dict[str, Any]]:
-    """Try something: whatever it raises is said, and the next attempt is made. What the attempt finds out is
-    put into the dict that it is given."""
-    say({"try": what})
+def attempt(action: str, **facts: Any) -> Iterator[Dict[str, Any]]:
+    """Try something within the block: an exception is reported, and the next attempt is made. Facts go into
+    the dict that it yields.
+    """
+    say({"try": action})
     since = time.monotonic()
-    answer: Dict[str, Any] = {"what": what, "facts": facts}
+    answer: Dict[str, Any] = {"what": action, "facts": facts}
     try:
         yield facts
     except Exception as error:
@@ -69,19 +74,23 @@ def attempt(what: str, **facts: Any) -> Iterator[Dict[str, Any]]:
 
 
 def end() -> None:
-    """All was tried. Nothing of Python's own end runs."""
+    """Report that all was tried, and exit without Python's own clean-up."""
     say({"end": True})
     os._exit(0)
 
 
+# An abstract name: it needs no file system, and disappears with the socket.
 LOCK = "\0npudoctor-trial-{part}-{user}"
 LONGEST_LOCK = 3.0  # seconds: eight ranks on a busy machine; whoever holds the name longer is no trial
 
 
 @contextlib.contextmanager
 def one_at_a_time(part: str) -> Iterator[bool]:
-    """The trials of a user's ranks must not refuse each other what one job gets. A name that goes with its
-    holder, and that is looked for in the same network namespace. Whether nobody else has it."""
+    """Hold a lock of this user within the block; yield whether nobody else has it.
+
+    The trials of a user's ranks must not refuse each other what one job gets. The lock is an abstract socket
+    name: it goes with its holder, and belongs to the network namespace.
+    """
     import socket
 
     try:
@@ -96,6 +105,7 @@ def one_at_a_time(part: str) -> Iterator[bool]:
                 lock.bind(LOCK.format(part=part, user=os.getuid()))
                 alone = True
             except OSError as error:
+                # A sandbox refuses it: then without a lock.
                 if error.errno != errno.EADDRINUSE:
                     alone = True
                 else:

@@ -12,18 +12,21 @@ import struct
 from typing import Any, Dict, List, Optional
 
 from npudoctor.trial.parts.attempts import QUESTIONS, attempt, end
-from npudoctor.trial.parts.names import NAME, REMOVER, named, sweep
+from npudoctor.trial.parts.names import NAME, REMOVER, removed_names, sweep
 
 BLOCK = 4096  # the least that a file takes
 LARGE = 1 << 30  # bytes of a checkpoint
 TEMPORARY = ("/tmp", "/var/tmp", "/usr/tmp", ".")  # noqa: S108  (as tempfile has them)
 # What follows TMPDIR in the names of sockets: of torch's manager of shared memory, of multiprocessing.
 TORCH, PYTHON = len("/torch-shm-dir-XXXXXX/manager.sock"), len("/pymp-XXXXXXXX/listener-XXXXXXXX")
+# Linux numbers the memory devices so since ever: major 1 (Documentation/admin-guide/devices.txt).
 DEVICES = (
     ("/dev/null", os.O_RDWR, (1, 3)),
     ("/dev/zero", os.O_RDONLY, (1, 5)),
     ("/dev/urandom", os.O_RDONLY, (1, 9)),
 )
+# EOPNOTSUPP: the file system lacks O_TMPFILE; EISDIR and ENOENT: the kernel does (open(2)); EINVAL, ENOSYS:
+# sandboxes.
 WITHOUT_UNNAMED = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL, errno.ENOSYS)
 
 
@@ -37,13 +40,14 @@ APPEND_ONLY = 0x20
 REFUSED: List[str] = []  # names of sockets
 
 
-def nearest(path: str, makes: bool) -> str:
-    """The folder itself, or where it is made when it is missing, the nearest one above it."""
+def nearest_folder(path: str, makes: bool) -> str:
+    """The folder itself or, where `makes` and it is missing, the nearest one above it."""
     here = path
     while True:
         try:
             mode = os.stat(here).st_mode
         except FileNotFoundError:
+            # A dangling link: makedirs() would fail at it, too.
             if not makes or os.path.islink(here):
                 raise
             here = os.path.dirname(here)
@@ -53,8 +57,8 @@ def nearest(path: str, makes: bool) -> str:
         return here
 
 
-def removable(folder: str) -> None:
-    """OSError where no name can be removed. No name is made to find out: it would stay."""
+def require_removable(folder: str) -> None:
+    """OSError where no name can be removed. No name is made to find out, since it would stay."""
     import fcntl
 
     flags = 0
@@ -71,15 +75,16 @@ def removable(folder: str) -> None:
         os.unlink(f"{folder.rstrip('/')}/{NAME}")
 
 
-def unnamed(folder: str) -> int:
-    """An open file in a folder that has no name, or has it no longer."""
+def open_unnamed(folder: str) -> int:
+    """Open a new file in a folder that has no name, or has lost it at once; return the descriptor."""
     try:
         return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o700)
     except OSError as error:
         if error.errno not in WITHOUT_UNNAMED:
             raise
-    removable(folder)
+    require_removable(folder)
     path = f"{folder.rstrip('/')}/{NAME}"
+    # Announced first: between the two calls this process could be killed.
     REMOVER.will_remove(path)
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o700)
     os.unlink(path)
@@ -87,20 +92,22 @@ def unnamed(folder: str) -> int:
 
 
 def write(descriptor: int) -> None:
-    """A block of zeros, and once on each file system to the disk: a quota or a server answers only then."""
-    left = BLOCK
-    while left:
-        left -= os.write(descriptor, bytes(left))
+    """Write a block of zeros, and once on each file system wait for the disk: a quota or a server answers
+    only then.
+    """
+    remaining = BLOCK
+    while remaining:
+        remaining -= os.write(descriptor, bytes(remaining))
     device = os.fstat(descriptor).st_dev
     if device not in SYNCED:
         os.fsync(descriptor)
         SYNCED.append(device)
 
 
-def lock(folder: str) -> None:
+def try_lock(folder: str) -> None:
     import fcntl
 
-    descriptor = unnamed(folder)
+    descriptor = open_unnamed(folder)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     finally:
@@ -111,10 +118,10 @@ def try_device(path: str, flags: int, numbers: Any) -> None:
     with attempt(f"open {path}", step="device", path=path) as facts:
         descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            known = os.fstat(descriptor)
-            facts["device"] = stat.S_ISCHR(known.st_mode) and numbers == (
-                os.major(known.st_rdev),
-                os.minor(known.st_rdev),
+            status = os.fstat(descriptor)
+            facts["device"] = stat.S_ISCHR(status.st_mode) and numbers == (
+                os.major(status.st_rdev),
+                os.minor(status.st_rdev),
             )
             if not facts["device"]:  # nothing is written to a file that has its name
                 raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
@@ -126,7 +133,7 @@ def try_device(path: str, flags: int, numbers: Any) -> None:
 
 
 def try_proc(path: str) -> None:
-    """What lxcfs, or the options of a mount, may have put out of reach."""
+    """Read a file that lxcfs, or the options of a mount, may have put out of reach."""
     with attempt(f"read {path}", step="proc", path=path):
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -137,7 +144,9 @@ def try_proc(path: str) -> None:
 
 
 def try_own_process() -> None:
-    """In the /proc of an outer pid namespace, as in a chroot below it, this process has another number."""
+    """Look for this process: in the /proc of an outer pid namespace, as in a chroot below it, it has another
+    number.
+    """
     with attempt("find this process", step="proc", path="/proc/self"):
         if os.readlink("/proc/self") != str(os.getpid()):
             raise OSError(errno.ESRCH, os.strerror(errno.ESRCH))
@@ -149,8 +158,8 @@ def try_terminal() -> None:
             os.close(descriptor)
 
 
-def temporary() -> Optional[str]:
-    """The first folder in which a file can be made, as tempfile looks for one."""
+def find_temporary() -> Optional[str]:
+    """The first folder in which a file can be made, in the order of tempfile; None where there is none."""
     variables = [(name, os.environ[name]) for name in ("TMPDIR", "TEMP", "TMP") if os.environ.get(name)]
     for name, value in (*variables, *(("", folder) for folder in TEMPORARY)):
         try:
@@ -163,30 +172,32 @@ def temporary() -> Optional[str]:
 
 
 def try_folder(path: str, step: str, **entry: Any) -> bool:
-    """A file in a folder, and a lock of one. Each place is asked once; what is there twice is said twice.
-    Whether the file can be made."""
+    """Make a file in a folder, and lock one; return whether the file could be made.
+
+    Each place is asked once; what is there twice is reported twice.
+    """
     place, made = "", False
     with attempt(f"write {path}", step=step, path=path, **entry) as facts:
-        place = facts["at"] = nearest(path, entry["makes"])
+        place = facts["at"] = nearest_folder(path, entry["makes"])
         if place not in WRITTEN:
             WRITTEN[place] = write_in(place)
         error = WRITTEN[place]
         if error is not None:
             raise error
         if step == "temporary":
-            removable(place)  # tempfile takes the next one where its first file stays
+            require_removable(place)  # tempfile takes the next one where its first file stays
         made = True
     if entry["locks"] and place not in LOCKED and made:
         LOCKED.append(place)
         with attempt(f"lock {path}", step="lock", path=path, **entry):
-            lock(place)
+            try_lock(place)
     return made
 
 
 def write_in(folder: str) -> Optional[Exception]:
     """Why no file can be written there; None where one can."""
     try:
-        descriptor = unnamed(folder)
+        descriptor = open_unnamed(folder)
         try:
             write(descriptor)
         finally:
@@ -197,8 +208,10 @@ def write_in(folder: str) -> Optional[Exception]:
 
 
 def try_existing(path: str) -> None:
-    """What is written again, where it is there already: opened, and left as it is. Only a file: to open some
-    devices is an order to them, and a pipe waits for its reader."""
+    """Open a file that will be written again, and leave it as it is.
+
+    Only a regular file: to open some devices is an order to them, and a pipe waits for its reader.
+    """
     with attempt(f"open {path}", step="existing", path=path), contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
@@ -206,11 +219,11 @@ def try_existing(path: str) -> None:
 
 
 def try_execute(folder: str) -> None:
-    """As the loader maps a library that was compiled there."""
+    """Map a file as the loader maps a library that was compiled there."""
     with attempt(f"execute from {folder}", step="execute", path=folder):
         import mmap
 
-        descriptor = unnamed(folder)
+        descriptor = open_unnamed(folder)
         try:
             os.write(descriptor, bytes(BLOCK))
             mmap.mmap(descriptor, BLOCK, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_EXEC).close()
@@ -219,13 +232,13 @@ def try_execute(folder: str) -> None:
 
 
 def try_many(folder: str) -> None:
-    """As many at once as the job makes folders, files and sockets there before its first step."""
+    """Make as many files at once as the job makes folders, files and sockets there before its first step."""
     count = QUESTIONS["names"]
     with attempt(f"make {count} files in {folder}", step="many", path=folder, count=count) as facts:
         held: List[int] = []
         try:
             while len(held) < count:
-                held.append(unnamed(folder))
+                held.append(open_unnamed(folder))
         finally:
             facts["made"] = len(held)
             for descriptor in held:
@@ -233,10 +246,11 @@ def try_many(folder: str) -> None:
 
 
 def try_again(folder: str) -> None:
-    """As another process opens a file by its name: it asks for the rights that the new file has, from which a
-    default ACL of the folder may have taken the owner's own."""
+    """Open a file as another process opens it by name: with the rights of the new file, from which a default
+    ACL of the folder may have taken the owner's own.
+    """
     with attempt(f"open a file of {folder} again", step="again", path=folder):
-        descriptor = unnamed(folder)
+        descriptor = open_unnamed(folder)
         try:
             with contextlib.suppress(FileNotFoundError):  # there is no /proc
                 os.close(os.open(f"/proc/self/fd/{descriptor}", os.O_RDWR | os.O_CLOEXEC))
@@ -245,35 +259,40 @@ def try_again(folder: str) -> None:
 
 
 def try_own_folder(folder: str) -> None:
-    """As `tempfile.mkdtemp` makes one for multiprocessing, and a file in it: a umask that was meant for
-    files, or a default ACL, shuts its owner out. Both have one name: where somebody else puts a link in the
-    folder's place, no file that the link leads to is called so."""
+    """Make a folder as `tempfile.mkdtemp` does for multiprocessing, and a file in it: a umask that was meant
+    for files, or a default ACL, shuts its owner out.
+
+    Both have one name: where somebody else puts a link in the folder's place, no file that the link leads to
+    is called so.
+    """
+    # One character differs from the names of try_rename, x and y.
     name = f"{NAME[:-1]}z"
     path = f"{folder.rstrip('/')}/{name}"
     inside = f"{path}/{name}"
-    with attempt(f"make a folder in {folder}", step="own-folder", path=folder) as facts, named(path):
+    with attempt(f"make a folder in {folder}", step="own-folder", path=folder) as facts, removed_names(path):
         os.mkdir(path, 0o700)
+        # There is no call that only reads it.
         facts["umask"] = os.umask(0)
         os.umask(facts["umask"])
-        with named(inside):
+        with removed_names(inside):
             os.close(os.open(inside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
 
 
 def try_rename(folder: str) -> None:
     before, after = (f"{folder.rstrip('/')}/{NAME[:-1]}{letter}" for letter in "xy")
-    with attempt(f"rename in {folder}", step="rename", path=folder), named(before, after):
+    with attempt(f"rename in {folder}", step="rename", path=folder), removed_names(before, after):
         os.close(os.open(before, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
         os.rename(before, after)
 
 
 def try_socket(folder: str, length: int) -> None:
-    """A Unix socket whose name adds so many bytes to the folder."""
+    """Bind a Unix socket whose name adds this many bytes to the folder's path."""
     path = f"{folder.rstrip('/')}/{NAME[: length - 1]}"
     size = len(os.fsencode(path))
     with attempt(f"bind a socket in {folder}", step="socket", path=folder, length=size, added=length):
         import _socket
 
-        with named(path), contextlib.closing(_socket.socket(_socket.AF_UNIX)) as listener:
+        with removed_names(path), contextlib.closing(_socket.socket(_socket.AF_UNIX)) as listener:
             try:
                 listener.bind(path)
             except OSError as error:
@@ -287,7 +306,9 @@ def try_socket(folder: str, length: int) -> None:
 
 
 def try_sockets(folder: str) -> None:
-    """By the longest name; where that one is refused by Python's own, and where else there would be room."""
+    """Try the longest name; where Python itself refuses it, try a shorter one, and other folders that would
+    have room.
+    """
     try_socket(folder, TORCH)
     if not REFUSED:
         return
@@ -308,6 +329,7 @@ def try_large() -> None:
     with attempt("let a file grow", step="large", bytes=LARGE):
         descriptor = create("npudoctor-trial")
         try:
+            # RLIMIT_FSIZE refuses it with EFBIG; a file in memory takes no disk.
             os.ftruncate(descriptor, LARGE)
         finally:
             os.close(descriptor)
@@ -321,7 +343,7 @@ try_terminal()
 with attempt("start a process", step="remover"):
     REMOVER.start()
 try_large()
-chosen = temporary()
+chosen = find_temporary()
 if chosen is not None:
     sweep(chosen)
     try_execute(chosen)

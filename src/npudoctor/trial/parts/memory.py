@@ -7,6 +7,7 @@ from npudoctor.trial.parts.attempts import QUESTIONS, attempt, end, one_at_a_tim
 
 MIB = 1 << 20
 LARGEST = 256 * MIB
+# From <sys/mman.h>; the same on x86_64 and aarch64.
 PROT_NONE, PROT_READ, PROT_WRITE, PROT_EXEC = 0, 1, 2, 4
 MAP_PRIVATE, MAP_ANONYMOUS, MAP_NORESERVE = 2, 0x20, 0x4000
 PAGE = 4096
@@ -24,7 +25,7 @@ def try_memory() -> None:
     libc.sbrk.argtypes = [ctypes.c_long]
     failed = ctypes.c_void_p(-1).value
 
-    def mapped(size: int, protection: int, flags: int, descriptor: int = -1) -> int:
+    def map_memory(size: int, protection: int, flags: int, descriptor: int = -1) -> int:
         place = libc.mmap(None, size, protection, flags, descriptor, 0)
         if place == failed:
             number = ctypes.get_errno()
@@ -33,23 +34,27 @@ def try_memory() -> None:
 
     reserve = QUESTIONS["reserve"]
     with attempt("reserve", bytes=reserve):
-        libc.munmap(mapped(reserve, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE), reserve)
+        # MAP_NORESERVE with PROT_NONE takes no memory: only RLIMIT_AS and overcommit mode 2 refuse it.
+        libc.munmap(map_memory(reserve, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE), reserve)
     with attempt("grow", bytes=16 * MIB):
+        # malloc grows the heap by brk, which RLIMIT_DATA limits apart from mmap.
         if libc.sbrk(16 * MIB) == failed:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
         libc.sbrk(-16 * MIB)
     if QUESTIONS["touch"]:
         with attempt("touch", bytes=LARGEST):
-            place = mapped(LARGEST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS)
+            place = map_memory(LARGEST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS)
             # Huge pages where the kernel has some: 65,536 small ones take 60 ms.
+            # 14 is MADV_HUGEPAGE.
             libc.madvise(ctypes.c_void_p(place), ctypes.c_size_t(LARGEST), 14)
             memory = (ctypes.c_char * LARGEST).from_address(place)
             for offset in range(0, LARGEST, PAGE):
                 memory[offset] = b"x"
             libc.munmap(place, LARGEST)
     with attempt("lock", bytes=64 * 1024):
-        place = mapped(64 * 1024, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS)
+        place = map_memory(64 * 1024, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS)
+        # RDMA and pinned memory for copies to a device lock pages.
         if libc.mlock(place, 64 * 1024):
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
@@ -65,7 +70,7 @@ def try_memory() -> None:
     with attempt("execute", path=library):
         descriptor = os.open(library, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            libc.munmap(mapped(PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, descriptor), PAGE)
+            libc.munmap(map_memory(PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, descriptor), PAGE)
         finally:
             os.close(descriptor)
 

@@ -14,15 +14,17 @@ PREFIX = ".npudoctor-trial-"
 LONGEST = 33  # of these names, in bytes
 LEFT = 20  # seconds: no trial lives as long, also one of a pid namespace that shares the folder
 MANY = 10000  # names of a folder in which those of earlier trials are looked for
+# The pid tells a later trial whether its maker lives.
 START = f"{PREFIX}{os.getpid()}-"
 NAME = START + os.urandom(16).hex()[: LONGEST - len(START)]
 
 
 def remove(path: str) -> None:
-    """A name, whatever it is of; a folder must be empty."""
+    """Remove a name, whatever it is of; a folder must be empty."""
     try:
         os.unlink(path)
     except IsADirectoryError:
+        # unlink(2) answers EISDIR for a folder on Linux.
         os.rmdir(path)
 
 
@@ -34,7 +36,7 @@ class Remover:
         self.pid = 0
 
     def start(self) -> None:
-        """OSError where no process may be started: then no name may be made."""
+        """Start the child. OSError where no process may be started: then no name may be made."""
         reading, writing = os.pipe()
         waiting, ready = os.pipe()
         self.pid = os.fork()
@@ -54,11 +56,13 @@ class Remover:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
             signal.alarm(QUESTIONS["seconds"] + 2)
+            # With stdout open the reader of the trial would wait for this child, too.
             for descriptor in (0, 1, 2, writing, waiting):
                 os.close(descriptor)
             os.write(ready, b"x")
             text = b""
             while True:
+                # Returns at the end of the pipe: when every writer is gone.
                 more = os.read(reading, 65536)
                 if not more:
                     break
@@ -70,7 +74,7 @@ class Remover:
             os._exit(0)
 
     def will_remove(self, *paths: str) -> None:
-        """To be said before they are made."""
+        """Announce names before they are made."""
         if self.names is None:
             raise OSError(errno.ECHILD, os.strerror(errno.ECHILD))
         os.write(self.names, b"".join(os.fsencode(path) + b"\0" for path in paths))
@@ -94,21 +98,21 @@ def sweep(folder: str) -> None:
 
 
 def sweep_one(entry: "os.DirEntry[str]") -> None:
-    pid, known = entry.name[len(PREFIX) :].split("-")[0], entry.stat(follow_symlinks=False)
-    if known.st_uid != os.geteuid() or not pid.isdigit() or time.time() - known.st_mtime < LEFT:
+    pid, status = entry.name[len(PREFIX) :].split("-")[0], entry.stat(follow_symlinks=False)
+    if status.st_uid != os.geteuid() or not pid.isdigit() or time.time() - status.st_mtime < LEFT:
         return
     try:
         os.kill(int(pid), 0)
     except ProcessLookupError:
-        if stat.S_ISDIR(known.st_mode):
+        if stat.S_ISDIR(status.st_mode):
             with contextlib.suppress(OSError):
                 os.unlink(f"{entry.path}/{entry.name}")
         remove(entry.path)
 
 
 @contextlib.contextmanager
-def named(*paths: str) -> Iterator[None]:
-    """These names may be made; after that there are none."""
+def removed_names(*paths: str) -> Iterator[None]:
+    """Announce names that the block may make; at its end they are removed."""
     REMOVER.will_remove(*paths)
     try:
         yield

@@ -14,6 +14,7 @@ from npudoctor.trial.parts.attempts import QUESTIONS, attempt, end, one_at_a_tim
 RANKS, THREADS, DESCRIPTORS = QUESTIONS["ranks"], QUESTIONS["threads"], QUESTIONS["descriptors"]
 # Python 3.8 has no pidfd_open. The number is the same on all machines of this century.
 PIDFD_OPEN = 434
+# prctl(2): the kernel sends this signal when the parent ends.
 PR_SET_PDEATHSIG = 1
 
 
@@ -29,22 +30,25 @@ def first_line(path: str) -> str:
         return ""
 
 
-def counted() -> Dict[str, Any]:
-    """Who may have refused, while all that was given is still held: each limit with what is taken of it."""
+def count_usage() -> Dict[str, Any]:
+    """The limits that may have refused, each with what is used of it, while all that was granted is still
+    held.
+    """
     facts: Dict[str, Any] = {"groups": []}
     for folder in QUESTIONS["groups"]:
         current, most = (first_line(folder + "/pids." + name) for name in ("current", "max"))
         if current.isdigit() and most.isdigit():
             facts["groups"].append([folder, int(current), int(most)])
-    own = seen = 0
+    # RLIMIT_NPROC counts the threads of all processes of a user (getrlimit(2)).
+    own = thread_count = 0
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             tasks = len(os.listdir("/proc/" + name + "/task"))
             own += tasks * (os.stat("/proc/" + name).st_uid == os.getuid())
-            seen += tasks
+            thread_count += tasks
         except OSError:
             continue  # it ended
-    facts.update(own=own, seen=seen)
+    facts.update(own=own, seen=thread_count)
     everybody = first_line("/proc/loadavg").split()
     if len(everybody) > 3:
         facts["all"] = int(everybody[3].partition("/")[2])
@@ -55,8 +59,8 @@ def counted() -> Dict[str, Any]:
     return facts
 
 
-def limits() -> Dict[str, List[int]]:
-    """The soft and the hard limits that this process has; -1 for none."""
+def read_limits() -> Dict[str, List[int]]:
+    """The soft and the hard limits of this process, by the option of ulimit; -1 for none."""
     import resource
 
     kinds = {"-t": "CPU", "-u": "NPROC", "-n": "NOFILE", "-v": "AS", "-s": "STACK"}
@@ -65,7 +69,7 @@ def limits() -> Dict[str, List[int]]:
     }
 
 
-def library() -> Any:
+def load_libc() -> Any:
     """The C library; None where this Python has no ctypes."""
     try:
         import ctypes
@@ -75,12 +79,15 @@ def library() -> Any:
         return None
 
 
-LIBC = library()
+LIBC = load_libc()
 
 
 def thread_starter() -> Callable[[], int]:
-    """What starts a thread as a framework's own code does, and answers an errno; the thread sleeps, and never
-    runs any Python. Made before the ranks are: each would copy the pages that it takes."""
+    """A function that starts a thread as a framework's own code does, and returns an errno; the thread
+    sleeps, and never runs any Python.
+
+    Made before the ranks are: each would copy the pages that it takes.
+    """
     if LIBC is None:
         import _thread
 
@@ -100,25 +107,30 @@ def thread_starter() -> Callable[[], int]:
 start_thread = thread_starter()
 
 
-def fits_a_stack() -> bool:
-    """Whether the address space has room for another stack: pthread_create says EAGAIN for that too."""
+def has_room_for_stack() -> bool:
+    """Return whether the address space has room for another stack: pthread_create says EAGAIN for
+    that too.
+    """
     import mmap
     import resource
 
     size = resource.getrlimit(resource.RLIMIT_STACK)[0]
     try:
+        # Without a limit glibc takes 2 MiB on most machines.
         mmap.mmap(-1, size if 0 < size < 1 << 40 else 2 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
     except (OSError, ValueError):
         return False
     return True
 
 
-def rank(parent: int, gate: int, answers: int, first: bool) -> None:
-    """One rank: takes what a rank takes, says how far it came, and ends when the gate is closed, be it
-    because the one who holds it was killed. Only the `first` opens files: their limit is that of each."""
+def run_rank(parent: int, gate: int, answers: int, first: bool) -> None:
+    """Be one rank: take what a rank takes, report how far it came, and end when the gate is closed, also
+    because its holder was killed. Only the `first` opens files: their limit holds for each process.
+    """
     signal.alarm(QUESTIONS["seconds"])  # a fork has none of its parent's
     if LIBC is not None:
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    # The parent ended before prctl was called.
     if os.getppid() != parent:
         return
     report: Dict[str, Any] = {"descriptors": 0, "threads": 0, "session": 0}
@@ -130,6 +142,7 @@ def rank(parent: int, gate: int, answers: int, first: bool) -> None:
     step = "descriptors"
     try:
         held = []
+        # O_PATH: it opens nothing on any device, and still takes a descriptor.
         while first and report["descriptors"] < DESCRIPTORS:
             held.append(os.open("/", os.O_PATH | os.O_CLOEXEC))
             report["descriptors"] += 1
@@ -139,11 +152,12 @@ def rank(parent: int, gate: int, answers: int, first: bool) -> None:
         while report["threads"] < THREADS:
             number = start_thread()
             if number:
-                refuse(errno.ENOMEM if number == errno.EAGAIN and not fits_a_stack() else number)
+                refuse(errno.ENOMEM if number == errno.EAGAIN and not has_room_for_stack() else number)
             report["threads"] += 1
     except Exception as error:
         number = getattr(error, "errno", None) or errno.EAGAIN
         report.update(refused=step, number=number, why=getattr(error, "strerror", None) or str(error))
+    # Shorter than PIPE_BUF: lines of several ranks do not mix (pipe(7)).
     os.write(answers, json.dumps(report).encode() + b"\n")
     os.close(answers)  # when nobody has it open, each has answered or is gone
     os.read(gate, 1)
@@ -169,17 +183,18 @@ def try_ranks() -> None:
                     try:
                         os.close(gate_write)
                         os.close(answers_read)
-                        rank(parent, gate_read, answers_write, not ranks)
+                        run_rank(parent, gate_read, answers_write, not ranks)
                     finally:
                         os._exit(0)
                 ranks.append(pid)
         except OSError:
-            facts.update(counted())
+            facts.update(count_usage())
             raise
         finally:
             facts["started"] = len(ranks)
             if len(ranks) < RANKS:
                 release()
+    # Else the reader would never see the end.
     os.close(answers_write)
     if len(ranks) < RANKS:
         return
@@ -194,8 +209,9 @@ def try_ranks() -> None:
             lines += more
         reports += [json.loads(line.decode()) for line in lines.splitlines()]
         refused = {report.get("refused") for report in reports}
-        taken = counted() if refused != {None} else {}
+        usage = count_usage() if refused != {None} else {}
         release()
+        # Killed for memory, say, before they could answer.
         if len(reports) < RANKS:
             raise RuntimeError(f"{RANKS - len(reports)} of {RANKS} processes ended early")
     with attempt("setsid"):
@@ -206,7 +222,7 @@ def try_ranks() -> None:
         with attempt(step, least=of_ranks([report[step] for report in reports] or [0])) as facts:
             first = next((report for report in reports if report.get("refused") == step), None)
             if first is not None:
-                facts.update(taken)
+                facts.update(usage)
                 facts["all_ranks"] = sum(report[step] for report in reports)
                 raise OSError(first["number"], first["why"])
 
@@ -248,8 +264,8 @@ def try_eventfd() -> None:
         os.close(descriptor)
 
 
-with attempt("limits") as known:
-    known["limits"] = limits()
+with attempt("limits") as limit_facts:
+    limit_facts["limits"] = read_limits()
 with attempt("sched_getaffinity"):
     os.sched_getaffinity(0)
 with attempt("eventfd2"):
@@ -257,8 +273,8 @@ with attempt("eventfd2"):
 with attempt("pipe2") as opened:
     ends = os.pipe()
     opened["ends"] = len(ends)
-    for one in ends:
-        os.close(one)
+    for descriptor_of_pipe in ends:
+        os.close(descriptor_of_pipe)
 if opened:
     with attempt("epoll_create1"):
         try_epoll()
