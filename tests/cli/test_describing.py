@@ -73,7 +73,13 @@ def test_a_code_is_explained_by_what_the_manual_says_of_it(npudoctor: Npudoctor)
     cause = done["diagnoses"][0]["cause"]
     assert (
         cause.startswith("The socket of a dead server, and the folder of data that it spilled")
-        and "The memory is lost until" in cause
+
+<<<<<<<
+        and
+=======
+    assert
+>>>>>>>
+ "The memory is lost until" in cause
     )
     assert "\n" not in cause
 
