@@ -105,7 +105,7 @@ def test_nothing_is_left_to_do(path: str) -> None:
 # Added to a module that is there: the list of faults is made of these modules.
 FAULT = Template("""
 
-@fault(
+@register_fault(
     "$id",
     "$id.wrong",
     _("TODO: what is wrong on the machine that is rehearsed"),
@@ -172,13 +172,13 @@ SKELETONS = {
     # fake_host() has no NPU unless it expects one; without, `needs` would skip the check.
     "device": Skeleton(
         module="accelerators",
-        scene='    stage.npus()\n    stage.write("/etc/$id.conf", "ill\\n")  # TODO: the real file\n',
+        scene='    stage.add_npus()\n    stage.write("/etc/$id.conf", "ill\\n")  # TODO: the real file\n',
         options='    tags={"ascend"},\n    needs=("npu",),\n',
         answer='ask($name, fake_host(files, expect="npu"))',
     ),
     "gpu": Skeleton(
         module="accelerators",
-        scene='    stage.gpus()\n    stage.write("/etc/$id.conf", "ill\\n")  # TODO: the real file\n',
+        scene='    stage.add_gpus()\n    stage.write("/etc/$id.conf", "ill\\n")  # TODO: the real file\n',
         options='    tags={"nvidia"},\n    needs=("gpu",),\n',
         answer='ask($name, fake_host(files, expect="gpu"))',
     ),
@@ -212,7 +212,7 @@ PATH = f"{LATEST}/{FILE}"
     # HCCL and gloo take interfaces from variables, so this compares one with what the kernel has.
     "network": Skeleton(
         module="network",
-        scene='    stage.npus()\n    stage.variables["$variable"] = "ens17f9"  # TODO: the real variable\n',
+        scene='    stage.add_npus()\n    stage.variables["$variable"] = "ens17f9"  # TODO: the real variable\n',
         constants='VARIABLE = "$variable"  # TODO: the variable that is read',
         scope="JOB",
         options='    tags={"hccl"},\n    needs=(f"$${VARIABLE}",),\n',
@@ -222,7 +222,7 @@ PATH = f"{LATEST}/{FILE}"
         raise Skip(_("{variable} is not set", variable=VARIABLE))
     if not name:
         raise Unknown(_("{variable} is empty", variable=VARIABLE))
-    if host.network.named(name) is None:
+    if host.network.interface_named(name) is None:
         message = _("{variable}={name}: this machine has no such interface", variable=VARIABLE, name=name)
         yield Finding("$id.wrong", message, evidence=(f"{VARIABLE}={name}",))
 """,
@@ -242,9 +242,9 @@ NETWORK = FakeNetwork([interface("lo", "127.0.0.1"), interface("eth0", "192.0.2.
     # Versions are compared as pip does, never as texts.
     "python": Skeleton(
         module="environment",
-        scene='    stage.package("$id", "1.0")  # TODO: the real distribution\n',
+        scene='    stage.add_package("$id", "1.0")  # TODO: the real distribution\n',
         names="WARNING, Finding, Host, Scope, Skip, _, check",
-        imports="from npudoctor.host.python.requirements import version_number\n",
+        imports="from npudoctor.host.python.requirements import parse_version\n",
         constants='PACKAGE = "$id"  # TODO: the distribution\nLEAST = "2.0"  # TODO: the oldest that works',
         scope="JOB",
         options="    needs=(PACKAGE,),\n",
@@ -254,7 +254,7 @@ NETWORK = FakeNetwork([interface("lo", "127.0.0.1"), interface("eth0", "192.0.2.
     copies = host.interpreter.distributions(PACKAGE)
     if not copies:
         raise Skip(_("{name} is not installed in {python}", name=PACKAGE, python=host.interpreter.label))
-    version = version_number(copies[0])  # a version that cannot be parsed ends the check as unknown
+    version = parse_version(copies[0])  # a version that cannot be parsed ends the check as unknown
     if version < Version(LEAST):
         text = _("{name} {version} is too old (needs >={least})", name=PACKAGE, version=version, least=LEAST)
         yield Finding("$id.wrong", text, evidence=(copies[0].evidence,))
@@ -271,7 +271,7 @@ NETWORK = FakeNetwork([interface("lo", "127.0.0.1"), interface("eth0", "192.0.2.
     # Advice decides nothing, and its lines can be taken back: tests/checks/tuning/test_everywhere.py.
     "tuning": Skeleton(
         module="tuning",
-        scene='    stage.npus()\n    stage.write("/sys/kernel/$id", "slow\\n")  # TODO: the real file\n',
+        scene='    stage.add_npus()\n    stage.write("/sys/kernel/$id", "slow\\n")  # TODO: the real file\n',
         names="INFO, Finding, Host, Scope, Unknown, _, check",
         imports="from npudoctor.checks.tuning._settings import advise, read_setting, write_setting\n",
         constants=(
@@ -344,7 +344,7 @@ NETWORK = FakeNetwork([interface("lo", "127.0.0.1"), interface("eth0", "192.0.2.
         module="system",
         scene="    stage.limits.append((resource.RLIMIT_AS, 900 * MIB))  # TODO: what refuses it\n",
         names="WARNING, Finding, Host, Scope, _, check",
-        imports="from npudoctor.checks.trial._trying import allowed, incomplete\n",
+        imports="from npudoctor.checks.trial._trying import raise_if_incomplete, skip_unless_allowed\n",
         constants=(
             'PART = "memory"  # TODO: the script of src/npudoctor/trial/parts that tries it\n'
             "SIZE = 4 << 30  # bytes\n"
@@ -353,12 +353,12 @@ NETWORK = FakeNetwork([interface("lo", "127.0.0.1"), interface("eth0", "192.0.2.
         scope="JOB",
         options="    quick=False,\n",
         body="""\
-    allowed(host)  # skips the check for root, unless --as-user or --env-of says whose job it is
-    trial = host.trials.tried(PART, reserve=SIZE, touch=False)  # TODO: the questions of this part
+    skip_unless_allowed(host)  # skips the check for root, unless --as-user or --env-of says whose job it is
+    trial = host.trials.try_part(PART, reserve=SIZE, touch=False)  # TODO: the questions of this part
     for attempt in trial.refused():
         message = _("{step} was refused: {why}", step=attempt.what, why=attempt.reason)
         yield Finding("$id.wrong", message)
-    incomplete(trial)  # a trial that did not come to its end makes the check unknown
+    raise_if_incomplete(trial)  # a trial that did not come to its end makes the check unknown
 """,
         modules="import errno\n",
         imported="PART, $name",
@@ -379,19 +379,19 @@ from npudoctor.trial.trials import Attempt, Trial
     "deep": Skeleton(
         module="environment",
         scene="""\
-    stage.package("$id", "1.0", code='raise ImportError("no libx.so")\\n')  # TODO: its words
+    stage.add_package("$id", "1.0", code='raise ImportError("no libx.so")\\n')  # TODO: its words
 """,
         names="WARNING, Finding, Host, Scope, Skip, _, check",
-        imports="from npudoctor.checks.deep._probe_failures import failure_of, import_of, report_failure\n",
+        imports="from npudoctor.checks.deep._probe_failures import explain_failure, probe_imports, report_failure\n",
         constants='PACKAGE, MODULE = "$id", "$name"  # TODO: the distribution, and what a job imports of it',
         scope="JOB",
         options="    needs=(PACKAGE,),\n    quick=False,\n",
         body="""\
     if not host.interpreter.distributions(PACKAGE):
         raise Skip(_("{name} is not installed in {python}", name=PACKAGE, python=host.interpreter.label))
-    probed = import_of(host, (MODULE,))  # where no time is left for it the check is unknown
-    if probed.told is None:
-        failure = failure_of(host, probed)
+    probed = probe_imports(host, (MODULE,))  # where no time is left for it the check is unknown
+    if probed.document is None:
+        failure = explain_failure(host, probed)
         message = _("import {module} fails: {ending}", module=MODULE, ending=failure.sentence)
         yield report_failure("$id.wrong", message, failure)
 """,
