@@ -212,7 +212,9 @@ PATH = f"{LATEST}/{FILE}"
     # HCCL and gloo take interfaces from variables, so this compares one with what the kernel has.
     "network": Skeleton(
         module="network",
-        scene='    stage.add_npus()\n    stage.variables["$variable"] = "ens17f9"  # TODO: the real variable\n',
+        scene=(
+            '    stage.add_npus()\n    stage.variables["$variable"] = "ens17f9"  # TODO: the real variable\n'
+        ),
         constants='VARIABLE = "$variable"  # TODO: the variable that is read',
         scope="JOB",
         options='    tags={"hccl"},\n    needs=(f"$${VARIABLE}",),\n',
@@ -382,7 +384,10 @@ from npudoctor.trial.trials import Attempt, Trial
     stage.add_package("$id", "1.0", code='raise ImportError("no libx.so")\\n')  # TODO: its words
 """,
         names="WARNING, Finding, Host, Scope, Skip, _, check",
-        imports="from npudoctor.checks.deep._probe_failures import explain_failure, probe_imports, report_failure\n",
+        imports=(
+            "from npudoctor.checks.deep._probe_failures import "
+            "explain_failure, probe_imports, report_failure\n"
+        ),
         constants='PACKAGE, MODULE = "$id", "$name"  # TODO: the distribution, and what a job imports of it',
         scope="JOB",
         options="    needs=(PACKAGE,),\n    quick=False,\n",

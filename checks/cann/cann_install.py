@@ -63,7 +63,7 @@ def cann_install(host: Host) -> CheckResults:
 
     - `missing`: NPUs are used here, MindSpore, torch_npu or vllm-ascend is installed, and CANN is not. To
       train on the CPU of such a machine, pass `--expect none`.
-    - `not-readable`: this user may not read a part of CANN that a job needs.
+    - `not-readable`: this user cannot read a part of CANN that a job needs.
     - `dangling-latest`: `latest` (or `cann`), or a part of it, is a dangling link; information where another
       CANN is in use.
     - `mixed-latest`: the parts of `latest` are in different releases; an error when te and the compiler

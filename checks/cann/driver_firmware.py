@@ -42,7 +42,7 @@ def driver_firmware(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Why it matters
 
-    With a firmware that does not suit the driver a device may not start (`RuntimeError: Initialize`), or
+    With a firmware that does not match the driver a device may not start (`RuntimeError: Initialize`), or
     fails later and less clearly.
 
     ## References

@@ -69,7 +69,7 @@ def library_path(host: Host) -> Iterator[Union[Finding, Facts]]:
     applies where CANN is installed.
 
     - `library-path.not-found`: the loader does not find a library that the job loads.
-    - `library-path.driver-not-found`: the same for a library of the driver. If it is nowhere on the machine,
+    - `library-path.driver-not-found`: the same for a library of the driver. If the machine does not have it,
       its name identifies it as the driver's.
     - `library-path.broken`: the loader finds a file that is not a library, and stops.
     - `library-path.stub-first`: a stub for builds (`devlib`, `stub`) is found before the real library.
@@ -80,12 +80,12 @@ def library_path(host: Host) -> Iterator[Union[Finding, Facts]]:
       packages bring for themselves are not reported. The library's release is unknown, so this is a warning.
     - `library-path.working-directory`: an empty entry of LD_LIBRARY_PATH is the working directory. A relative
       entry is a folder below it, and so is an entry with a quoted `~`. CANN's own 8.x script leaves an empty
-      entry, so this is information; a warning where a library is loaded from there, or where everybody may
+      entry, so this is information; a warning where a library is loaded from there, or where everyone may
       put one there.
 
     An entry that does not exist or appears twice changes nothing and is not reported. Errors become warnings
     where nothing that runs on CANN is installed. Where no NPU is expected or found they become information,
-    and a library that is nowhere on the machine is not reported.
+    and a library that the machine does not have is not reported.
 
     ## Why it matters
 

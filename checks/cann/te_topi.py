@@ -72,7 +72,7 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `other-build`: the imported copy is another build of the same release, which is only noted.
     - `missing`: CANN ships te, but the interpreter does not find it. In an image, PYTHONPATH is unknown, so
       CANN's own copy is accepted.
-    - `not-readable`: the job's user may not read or enter a copy, so Python skips it.
+    - `not-readable`: the job's user cannot read or enter a copy, so Python skips it.
     - `shadowed-copy`: a copy of another release comes after the right one in the search path. It does no harm
       as long as PYTHONPATH stays as it is.
 
@@ -89,7 +89,7 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
     installed: it is part of te.
 
     `npudoctor fix te-topi --risk caution` runs the line as the owner of the interpreter. It runs the line as
-    root only where interpreter, packages and wheels belong to root and nobody else may write them. It runs
+    root only where interpreter, packages and wheels belong to root and no other user can write them. It runs
     only while the wheels are the files that were checked. Stop the jobs of this interpreter first.
     `npudoctor undo` reinstalls the old wheels where the CANN that they came from is still installed; else the
     fix cannot be undone. For an interpreter without pip, for one that uv manages, and for an image, the line

@@ -164,7 +164,7 @@ def _describe_failure(path: str, look: NpuSmiInfo) -> str:
     elif answer.ended == "not-started":
         text = _("{path} cannot be started: {why}")
     elif answer.status is not None and answer.status < 0:
-        text = _("{path} was ended by signal {signal}")
+        text = _("{path} was killed by signal {signal}")
     elif not answer.stdout.strip():
         text = _("{path} printed nothing; its exit status is {status}")
     else:

@@ -37,16 +37,16 @@ def gpu_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
     control lists. No node is opened. The check runs in every scope and profile, because it concerns the node
     and the user.
 
-    - `gpu-nodes.no-access`: this user may not open any of the GPUs, or a node that all of them share.
+    - `gpu-nodes.no-access`: this user cannot open any of the GPUs, or a node that all of them share.
     - `gpu-nodes.not-a-device`: a file or folder has the name of a device node.
     - `gpu-nodes.missing`: in a container: a shared node was not passed to it. On a host CUDA uses
       nvidia-modprobe to create the node when the first job starts, so it is not looked for there.
 
-    If one GPU of several may not be opened, nothing is reported: some sites share GPUs that way.
+    If one GPU of several cannot be opened, nothing is reported: some sites share GPUs that way.
 
     ## Why it matters
 
-    If `/dev/nvidiactl` is missing or may not be opened, a job finds no GPU, and the only sign may be that it
+    If `/dev/nvidiactl` is missing or cannot be opened, a job finds no GPU, and the only sign may be that it
     is slow. Without `/dev/nvidia-uvm` it ends in `CUDA unknown error` while nvidia-smi shows no fault.
 
     ## Fix safety

@@ -62,7 +62,7 @@ def temporary_folders(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `temporary-folders.not-writable`: the folder is missing, is on a file system that is mounted read-only,
       or its mode does not let this user write. This is an error for /tmp and /dev/shm. It is a warning for
       TMPDIR, because most programs then use /tmp, and for /tmp when TMPDIR names a writable folder.
-    - `temporary-folders.mindspore-closed`: /tmp/mindspore belongs to another user, and this user may not
+    - `temporary-folders.mindspore-closed`: /tmp/mindspore belongs to another user, and this user cannot
       enter it: the dataset cache server of MindSpore creates it with mode 0700 for the user who starts the
       first one. This is an error when MS_CACHE_HOST or MS_CACHE_PORT says that this job uses a cache server.
       Otherwise it is a warning, and only where MindSpore is installed.
@@ -98,7 +98,7 @@ def temporary_folders(host: Host) -> Iterator[Union[Finding, Facts]]:
             # Reported as unknown at the end, after the findings about the other folders.
             no_answer = error
     folders = {TMP: _examine_folder(host, TMP), SHM: _examine_folder(host, SHM)}
-    if not folders[SHM].there:
+    if not folders[SHM].exists:
         del folders[SHM]  # shm-size says so
     shown = [*folders.values(), *([own_folder] if own_folder else [])]
     yield Facts({folder.path: {"writable": folder.writable} for folder in shown})
@@ -123,7 +123,7 @@ class JobFolder:
     unusable, "" for none. `writable`: None if the mode does not decide."""
 
     path: str
-    there: bool
+    exists: bool
     writable: Optional[bool]
     entry: Optional[PathStatus] = None
     mount: Optional[Mount] = None

@@ -66,7 +66,7 @@ def firewall(host: Host) -> Iterator[Union[Finding, Facts]]:
     `npudoctor fix firewall --peers ADDR,... --risk caution` inserts the lines in front of the rule that
     drops, with the tool that manages the rules: firewall-cmd (once for now, once permanently), ufw, nft,
     iptables and ip6tables. Nothing else in the firewall changes. The administrator decides who may connect:
-    without `--peers` the lines let everybody in. A rule that already exists is not inserted again. Then the
+    without `--peers` the lines let everyone in. A rule that already exists is not inserted again. Then the
     check runs again.
 
     `npudoctor undo` removes what was inserted, and only that: a rule of nftables carries a comment by which

@@ -93,7 +93,7 @@ def master_address(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## References
 
-    torch.distributed (environment variable initialisation); msrun; Debian Reference, "The hostname
+    torch.distributed (environment variable initialization); msrun; Debian Reference, "The hostname
     resolution"; HCCL environment variables CM_CHIEF_IP and CM_CHIEF_PORT; paddle.distributed.launch.
     """
     if not any(host.variables.get(name) for name in NAMES):

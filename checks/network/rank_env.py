@@ -91,7 +91,7 @@ def rank_env(host: Host) -> Iterator[Union[Finding, Facts]]:
       which scripts pass on to torchrun.
     - `rank-env.disagree`: two launchers give the same number of ranks and number this process differently;
       information for two counts of which neither can be a part of the other. Also: MS_WORKER_NUM differs from
-      RANK_SIZE; LOCAL_RANK is above RANK; Paddle's list of endpoints does not fit its own rank or count.
+      RANK_SIZE; LOCAL_RANK is above RANK; Paddle's list of endpoints does not match its own rank or count.
     - `rank-env.no-device`: LOCAL_RANK or LOCAL_WORLD_SIZE exceeds the devices that this job sees. Nothing is
       reported where it sees one device: then each process has its own, whatever its number is.
     - `rank-env.half-set`: MS_ROLE is set without the scheduler's address. Information where LOCAL_RANK and

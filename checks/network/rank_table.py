@@ -88,7 +88,7 @@ def rank_table(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     The file:
 
-    - `rank-table.missing`, `rank-table.unreadable`: the file does not exist, or this user may not read it.
+    - `rank-table.missing`, `rank-table.unreadable`: the file does not exist, or this user cannot read it.
       Where only torch_npu is installed, a missing file is a warning: HCCL then silently negotiates.
     - `rank-table.not-json`: the file is not JSON; the usual reason is a comment, as in the documents'
       examples. Text after the table is a warning.

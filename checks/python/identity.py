@@ -53,7 +53,7 @@ def identity(host: Host) -> Iterator[Union[Finding, Facts]]:
       `--user 1000`. Information if LOGNAME, USER, LNAME or USERNAME is set.
     - `identity.home-unset`: HOME is not set. Information if the system knows a home directory for the user.
     - `identity.home-missing`, `identity.home-not-writable`: HOME does not exist or is not a folder, or this
-      user may not write to it. Information if it does not exist and the user is root, who can create it.
+      user cannot write to it. Information if it does not exist and the user is root, who can create it.
     - `identity.home-of-another`: HOME belongs to another user, for example after `sudo` that keeps HOME.
       Files that a job of root writes there do not belong to the owner of HOME.
 

@@ -80,7 +80,7 @@ def mindspore_cann(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    Shown only: another MindSpore may not suit the model, nor what else is installed.
+    Shown only: another MindSpore may be incompatible with the model or with other installed packages.
 
     ## References
 

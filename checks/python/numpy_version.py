@@ -56,7 +56,7 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    Shown only: another NumPy may not suit what else is installed in that environment.
+    Shown only: another NumPy may be incompatible with other packages in that environment.
 
     ## References
 

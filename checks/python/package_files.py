@@ -105,7 +105,7 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `package-files.stale-code`: byte code that Python does not compare with the source (PEP 552, unchecked)
       was compiled from a different source, and Python runs this byte code. A warning if the source itself is
       not the installed one.
-    - `package-files.unreadable`: this user may not read files of a framework or of a package that it
+    - `package-files.unreadable`: this user cannot read files of a framework or of a package that it
       requires, for example because root installed them with a strict umask.
     - `package-files.interrupted`: pip was stopped while it replaced a package, whose old files remain under a
       name like `~orch`. Information if the package itself is complete.
@@ -276,7 +276,7 @@ def _report_unreadable(copy: Distribution, paths: Sequence[str], damage: Distrib
     return Finding(
         "package-files.unreadable",
         _(
-            "{name}: this user may not read {count} of {all} modules and libraries, such as {path}",
+            "{name}: this user cannot read {count} of {all} modules and libraries, such as {path}",
             name=copy.label,
             count=len(paths),
             all=damage.listed,

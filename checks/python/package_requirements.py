@@ -91,7 +91,7 @@ def package_requirements(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## Fix safety
 
     Shown only. The line names the installed frameworks with their versions, so that pip takes only what all
-    of them accept. Where no version suits all, the two that exclude each other are named, without a line.
+    of them accept. Where no version satisfies all, the two that exclude each other are named, without a line.
 
     ## References
 

@@ -57,11 +57,11 @@ def paddle_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## Why it matters
 
     The plug-in is loaded by Paddle, and built against its headers and the operators of one CANN. When they do
-    not fit, Paddle starts without NPUs, or ends with an undefined symbol.
+    not match, Paddle starts without NPUs, or ends with an undefined symbol.
 
     ## Fix safety
 
-    Shown only: another Paddle may not suit what else is installed in that environment.
+    Shown only: another Paddle may be incompatible with other packages in that environment.
 
     ## References
 

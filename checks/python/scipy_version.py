@@ -82,11 +82,11 @@ def scipy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    Shown only: another SciPy may not suit what else is installed in that environment.
+    Shown only: another SciPy may be incompatible with other packages in that environment.
 
     ## References
 
-    - MindSpore FAQ, "Performance Tuning", r1.3 to r1.9: slow weight initialisation.
+    - MindSpore FAQ, "Performance Tuning", r1.3 to r1.9: slow weight initialization.
     - The metadata (`Requires-Dist`) of the wheels on PyPI.
     """
     layout = host.interpreter.layout()

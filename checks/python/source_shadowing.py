@@ -110,7 +110,7 @@ def source_shadowing(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `source-shadowing.package`: a framework, or a package that frameworks need, is hidden.
     - `source-shadowing.standard-library`: a module of Python that frameworks import is hidden.
-    - `source-shadowing.closed-entry`: PYTHONPATH names a folder that this user may not read, or whose file
+    - `source-shadowing.closed-entry`: PYTHONPATH names a folder that this user cannot read, or whose file
       server is gone. Python skips it without a message, and so do all checks; what it contains can only be
       reported as missing, by name.
 

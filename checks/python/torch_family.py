@@ -80,7 +80,7 @@ def torch_family(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    Shown only: another version may not suit what else is installed in that environment.
+    Shown only: another version may be incompatible with other packages in that environment.
 
     ## References
 

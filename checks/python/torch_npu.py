@@ -93,7 +93,7 @@ def torch_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    Shown only: another torch may not suit what else is installed in that environment.
+    Shown only: another torch may be incompatible with other packages in that environment.
 
     ## References
 

@@ -49,7 +49,7 @@ def virtual_environment(host: Host) -> Iterator[Union[Finding, Facts]]:
       release, which does not look there.
     - `virtual-environment.settings-missing`: its pyvenv.cfg is gone, and its python3 is a link: it runs as
       the Python that the link points to, with only the packages of that Python.
-    - `virtual-environment.not-executable`: its python3 is a file that nobody may execute.
+    - `virtual-environment.not-executable`: its python3 is a file that no user can execute.
     - `virtual-environment.launcher-without-python`: the first line of torchrun, msrun, vllm or another
       launcher in it names a Python that does not exist, because the environment was moved. `python3 -m`
       works.

@@ -94,7 +94,7 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    Shown only: other versions may not suit what else is installed in that environment.
+    Shown only: other versions may be incompatible with other packages in that environment.
 
     ## References
 

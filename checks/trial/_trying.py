@@ -28,7 +28,7 @@ def raise_if_incomplete(trial: Trial) -> None:
     if trial.died is not None:
         raise Unknown(
             _(
-                "the trial was ended by signal {number} in {step}",
+                "the trial was killed by signal {number} in {step}",
                 number=trial.signal,
                 step=trial.died or "start",
             )

@@ -96,7 +96,7 @@ def trial_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
       session, as launchers do for each rank: a warning where no framework is installed.
     - `trial-processes.no-threads`: a rank cannot start 64 threads; a warning where each of at least two ranks
       could start 10 (with MindSpore 24), and no accelerator is used, whose runtime needs more. Or a process
-      may not query its CPUs, as OpenMP does.
+      cannot query its CPUs, as OpenMP does.
     - `trial-processes.no-descriptors`: a rank cannot open 256 descriptors (a warning from 32 on), or the
       kernel refuses a pipe, an epoll or an eventfd.
     - `trial-processes.cpu-time`: `ulimit -t` ends each rank in less than an hour of CPU time. A warning from

@@ -76,13 +76,13 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
     with multiprocessing's forkserver, whose server starts as a child of `spawn` does, or with `spawn` itself
     where there is no such server. Enters the working directory again, as each of these does. The socket of
     the server is in no folder; before Python 3.9 it is in the temporary one, and is removed at once, even if
-    the child is killed. A package that a framework requires is imported too if this user may not read its
+    the child is killed. A package that a framework requires is imported too if this user cannot read its
     metadata. The places where that Python looks for modules are compared with what the other checks know of
     them.
 
     - `trial-python.cannot-start`: the interpreter exits before the first line, dies while it imports a
       module, or cannot start another one; or torchrun does not know the level that LOGLEVEL names. A warning
-      where the job's user may not enter the working directory and a framework is installed, because its
+      where the job's user cannot enter the working directory and a framework is installed, because its
       launcher starts ranks without entering it.
     - `trial-python.module-missing`: a module is missing, and the finding names the library or the package
       that it was built without. Or a shared library that the module needs is missing. A warning for the

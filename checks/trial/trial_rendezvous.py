@@ -74,7 +74,7 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Where the address belongs to another machine, the trial makes one connection. It is fine if nobody listens
     there yet, unless the first rank is sure to run here (RANK, or without it NODE_RANK, is 0; the job has one
-    node). Where nobody answers at a name, the trial asks its name servers for three more names: two that
+    node). Where nothing answers at a name, the trial asks its name servers for three more names: two that
     nobody has, one of them in its domain, and the name without the search domains. Where NPUs are used, the
     trial listens on all of HCCL's ports on this host at once, as its variables or the rank table name them.
 

@@ -101,7 +101,7 @@ def trial_shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## Fix safety
 
     A larger /dev/shm keeps its contents and returns to its old size after a reboot; `npudoctor undo` restores
-    the size too. It is CAUTION because the contents of /dev/shm take memory from everybody. All other fixes
+    the size too. It is CAUTION because the contents of /dev/shm take memory from all users. All other fixes
     are shown only.
 
     ## References
@@ -268,7 +268,7 @@ def _explain_access(host: Host, attempt: Attempt) -> MemoryRefusal:
         step = Command(("mount", "-o", "remount,rw", SHM))
         return MemoryRefusal(text, fix=Fix(_("remount it read-write"), (step,), risk=Risk.MANUAL))
     if attempt.number == errno.EACCES and isinstance(mode, int) and mode != 0o1777:
-        text = _("this user may not write to /dev/shm, which has the mode {mode}", mode=f"{mode:04o}")
+        text = _("this user cannot write to /dev/shm, which has the mode {mode}", mode=f"{mode:04o}")
         fix = Fix(_("let all users create files there"), (Command(("chmod", "1777", SHM)),), risk=Risk.MANUAL)
         return MemoryRefusal(text, (f"stat {SHM}: mode {mode:04o}, uid {attempt.facts.get('owner')}",), fix)
     text = _("the kernel refuses shared memory in /dev/shm: {why}", why=attempt.reason)

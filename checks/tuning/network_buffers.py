@@ -78,7 +78,7 @@ def network_buffers(host: Host) -> Iterator[Union[Finding, Facts]]:
         # Half of a buffer holds data, the rest is the kernel's overhead (ip-sysctl.rst, tcp_adv_win_scale =
         # 1).
         if limit is not None and limit // 2 < bytes_a_second * ROUND_TRIP:
-            words = {"port": fastest.name, "speed": f"{fastest.speed / 1000:g}", "name": name}
+            values = {"port": fastest.name, "speed": f"{fastest.speed / 1000:g}", "name": name}
             time = f"{limit / 2 / bytes_a_second * 1000:.2g}"
             # The smallest usual size that suffices; no guide recommends more than the largest.
             least = 2 * bytes_a_second * ROUND_TRIP
@@ -89,7 +89,7 @@ def network_buffers(host: Host) -> Iterator[Union[Finding, Facts]]:
                 _(
                     "with {name} at {size}, one connection fills {port} ({speed} Gb/s) only up to {time} ms "
                     "round trip",
-                    **words,
+                    **values,
                     time=time,
                     size=size_text(limit),
                 ),

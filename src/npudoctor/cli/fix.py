@@ -69,7 +69,7 @@ def _owner_uids(names: Sequence[str]) -> frozenset[int]:
     uids = {name: user_id(name) for name in names}
     for name, uid in uids.items():
         if uid is None:
-            raise UsageError(_("--owner: there is no user {name}", name=name))
+            raise UsageError(_("--owner: user {name} does not exist", name=name))
     return frozenset(uid for uid in uids.values() if uid is not None)
 
 

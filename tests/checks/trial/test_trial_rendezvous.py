@@ -267,7 +267,7 @@ def test_our_name_leads_nowhere() -> None:
     ("trial", "reason"),
     [
         (Trial(hung="own-name"), "the trial did not finish in time; it waited in own-name"),
-        (Trial(died="bind", signal=31), "the trial was ended by signal 31 in bind"),
+        (Trial(died="bind", signal=31), "the trial was killed by signal 31 in bind"),
         (Trial((attempt("socket", 0, "No module named _socket"),)),
          "the trial could not create sockets: `No module named _socket`"),
     ],

@@ -142,7 +142,7 @@ def test_room_that_nobody_counts() -> None:
         (
             errno.EACCES,
             {"mode": 0o755, "owner": 0},
-            "this user may not write to /dev/shm, which has the mode 0755",
+            "this user cannot write to /dev/shm, which has the mode 0755",
             ("chmod 1777 /dev/shm",),
         ),
         (

@@ -92,7 +92,7 @@ def parse_user(value: object) -> Optional[str]:
 
     name = str(value)
     if "\0" in name or user_id(name) is None:
-        raise UsageError(_("{option}: there is no user {name}", option="--user", name=name or "''"))
+        raise UsageError(_("{option}: user {name} does not exist", option="--user", name=name or "''"))
     return name
 
 
@@ -104,7 +104,9 @@ def parse_account(value: object) -> Optional[Account]:
 
     account = account_of(str(value))
     if account is None:
-        raise UsageError(_("{option}: there is no user {name}", option="--as-user", name=str(value) or "''"))
+        raise UsageError(
+            _("{option}: user {name} does not exist", option="--as-user", name=str(value) or "''")
+        )
     if current_identity().is_root:
         return account
     if account.uid != os.geteuid():
