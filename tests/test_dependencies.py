@@ -73,7 +73,7 @@ def private(tree: ast.AST) -> Iterator[str]:
 
 def users() -> list[Path]:
     """The files that load typer, or get its commands from us."""
-    words = ("import typer", "from typer", "import command_line", "import click", "from click")
+    words = ("import typer", "from typer", "import build_command_line", "import click", "from click")
     return [
         path
         for folder in FOLDERS

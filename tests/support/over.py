@@ -20,7 +20,7 @@ def own_places(below: str) -> list[str]:
 
 
 def mount_over(folder: str, options: str) -> str:
-    """Lines for `sh -e` in a mount namespace: a tmpfs with these options there, and in it `own_places`.
+    """Lines for `sh -e` in a mount namespace: a tmpfs with these options there, and in it `find_own_places`.
 
     The old places are held by descriptors, as their paths lead into the new file system from then on.
     """

@@ -199,14 +199,14 @@ class FleetComparison:
     def add(self, node: str, facts: Mapping[str, NodeFact], completed: CompletedChecks) -> None:
         """Add the facts of one node, and which checks completed there."""
         self._count += 1
-        for fact, (value, check, listed, named) in facts.items():
-            if fact not in self._nodes and named:
+        for fact, (value, check, is_listed, is_node_named) in facts.items():
+            if fact not in self._nodes and is_node_named:
                 self._names += 1
                 if self._names > MOST_NAMES:
                     self._left_out[node] = None
                     continue
             self._nodes.setdefault(fact, {}).setdefault(value, []).append(node)
-            self._tellers.setdefault(fact, {})[check] = listed
+            self._tellers.setdefault(fact, {})[check] = is_listed
         self._looked.setdefault(completed, []).append(node)
 
     def skews(self) -> tuple[tuple[Skew, ...], tuple[UncomparedFacts, ...]]:

@@ -93,7 +93,7 @@ def watch_checks(runs: Sequence[CheckRun], host: Host) -> WaitingLine:
         )
         return _("; ").join(parts)
 
-    def undone() -> str:
+    def describe_undone() -> str:
         pending = _list_pending(runs)
         tools = _(", ").join(_program_text(*tool) for tool in host.commands.list_running())
         shown = _(", ").join(pending[:_MOST_NAMED]) + (" ..." if len(pending) > _MOST_NAMED else "")
@@ -102,7 +102,7 @@ def watch_checks(runs: Sequence[CheckRun], host: Host) -> WaitingLine:
             text = _("{text}; was waiting for {programs}", text=text, programs=tools)
         return text.format(checks=shown)
 
-    return WaitingLine(describe, undone)
+    return WaitingLine(describe, describe_undone)
 
 
 def show_waiting_programs(host: Host, undone: str) -> WaitingLine:
@@ -192,14 +192,14 @@ def show_stream_progress(name: str, read: Callable[[], int]) -> WaitingLine:
             rate=_megabytes_text(read() / max(seconds, 1e-3)),
         )
 
-    def undone() -> str:
+    def describe_undone() -> str:
         return _(
             "interrupted: {done} MB of {name} were read, and nothing was concluded",
             done=_megabytes_text(read()),
             name=name,
         )
 
-    return WaitingLine(describe, undone)
+    return WaitingLine(describe, describe_undone)
 
 
 def _megabytes_text(count: float) -> str:
