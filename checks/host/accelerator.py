@@ -67,7 +67,7 @@ def accelerator(host: Host) -> Iterator[Union[Finding, Facts]]:
     idle = [] if inside else [accelerators for accelerators in kinds.values() if accelerators.waiting]
     if not idle:
         raise Unknown(
-            _("could not determine the accelerator: no NPU or GPU was found; pass --expect npu, gpu or none")
+            _("could not determine the accelerator: no NPU or GPU was found; use --expect npu, gpu or none")
         )
     for accelerators in idle:
         yield _report_missing(host, accelerators)

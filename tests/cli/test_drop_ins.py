@@ -27,7 +27,7 @@ WAYS: dict[str, tuple[str, str, str, str]] = {
     "crashes-loading": ("1 / 0", NOTHING, "broken", "ZeroDivisionError"),
     "is-no-python": ("def (", NOTHING, "broken", "SyntaxError"),
     "exits": ("", "os._exit(0)\nyield", "crashed", "ended without a result"),
-    "exits-loading": ("os._exit(0)", NOTHING, "broken", "ended while loading it"),
+    "exits-loading": ("os._exit(0)", NOTHING, "broken", "ended during loading"),
     "system-exit": ("", "sys.exit(0)\nyield", "crashed", "SystemExit: 0"),
     "system-exit-loading": ("sys.exit(0)", NOTHING, "broken", "SystemExit"),
     "interrupts": ("", "raise KeyboardInterrupt\nyield", "crashed", "KeyboardInterrupt"),

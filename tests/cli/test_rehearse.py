@@ -21,7 +21,7 @@ def test_the_list(npudoctor: Npudoctor) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "name a fault"),
+        ((), "specify a fault; to list them:"),
         (("slow-clok",), "slow-clock"),
         (("npu-health.alrm",), "npu-health.alarm"),
         (("slow-clock", "--format", "json"), "--format"),

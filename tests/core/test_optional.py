@@ -86,7 +86,7 @@ def test_a_missing_package_is_one_line_for_this_very_python(
         optional.load(f"{package}.part")
     line = str(raised.value)
     assert f"{sys.executable} -m pip install 'npudoctor[{extra}]'" in line and "\n" not in line
-    assert ("npudoctor.pyz carries it" in line) == (extra == "fleet")
+    assert ("npudoctor.pyz includes it" in line) == (extra == "fleet")
 
 
 def test_a_package_that_is_damaged_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -272,7 +272,12 @@ TRUE = (Command(("true",)),)
             "never removes",
         ),
         (Fix("t", TRUE, risk=Risk.MANUAL), FixRequest(yes=True, risk=Risk.CAUTION), 0, "by hand"),
-        (Fix("t", (Export("A", "b"),), risk=Risk.SAFE), FixRequest(yes=True), 0, "type the line shown"),
+        (
+            Fix("t", (Export("A", "b"),), risk=Risk.SAFE),
+            FixRequest(yes=True),
+            0,
+            "in that shell, run the command shown",
+        ),
         (Fix("t", TRUE, risk=Risk.SAFE), FixRequest(yes=True), 1000, "only root"),
         (Fix("t", TRUE), FixRequest(yes=True), 0, "--risk caution"),
         (Fix("t", TRUE), FixRequest(yes=True, risk=Risk.CAUTION), 0, None),

@@ -195,7 +195,7 @@ def test_a_job_that_lives_again_between_plan_and_act(play: Play) -> None:
     play(scene)
 
 
-@pytest.mark.parametrize(("says", "word"), [("JobState=RUNNING", "RUNNING"), ("", "does not say")])
+@pytest.mark.parametrize(("says", "word"), [("JobState=RUNNING", "RUNNING"), ("", "does not report")])
 def test_a_job_that_slurm_says_lives(play: Play, says: str, word: str) -> None:
     """Between plan and act somebody requeues it, or the controller goes away."""
 

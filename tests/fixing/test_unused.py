@@ -247,7 +247,7 @@ def test_one_that_cannot_go_does_not_keep_the_others(play: Play) -> None:
         kept = os.open(used, os.O_RDONLY)
         outcome = take(node, step_of(node))
         assert (outcome.status, outcome.changed) == (ActionStatus.REFUSED, True)
-        assert "1 file stays" in outcome.reason
+        assert "1 file is kept" in outcome.reason
         assert used.exists() and not free.exists()
         os.close(kept)
 
@@ -278,7 +278,7 @@ def test_a_living_job_of_its_owner_may_know_its_name(play: Play) -> None:
         path = left()
         (finding,) = node.ask(shared_memory).findings
         assert finding.fix and finding.fix.unproven and finding.fix.risk is Risk.MANUAL
-        assert f"its owner's process {rank.pid} was running when it changed" in finding.evidence[0]
+        assert f"its owner's process {rank.pid} was running when the file changed" in finding.evidence[0]
         found = path.stat()
         mark = FileMark(path.name, found.st_dev, found.st_ino, SIZE, found.st_mtime_ns)
         step = RemoveUnused(SHM, SOMEBODY, (mark,))
@@ -560,7 +560,7 @@ def test_identity_of_what_is_left(play: Play) -> None:
         status, told = node.npudoctor("fix", "shared-memory", "--yes", "--owner", str(SOMEBODY))
         (action,) = told["actions"]
         assert action["status"] == "refused" and told["changed"] and status == 1
-        assert "1 file stays" in action["reason"]
+        assert "1 file is kept" in action["reason"]
 
     play(scene)
 

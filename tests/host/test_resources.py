@@ -193,7 +193,7 @@ except CannotTell as why:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.stdout.startswith(f"psutil cannot be loaded: {tmp_path}/psutil/"), done
-    assert done.stdout.endswith("is on a mount with noexec; TMPDIR names another folder\n")
+    assert done.stdout.endswith("is on a noexec mount; set TMPDIR to another folder\n")
 
 
 @pytest.mark.parametrize(

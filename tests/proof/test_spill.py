@@ -128,7 +128,7 @@ def test_a_log_that_others_may_write(machine: Machine) -> None:
 
 def test_a_log_in_a_folder_that_others_may_write(machine: Machine) -> None:
     gone(machine).log.parent.chmod(0o777)
-    assert "others could have written" in doubt(machine)
+    assert "other users could have written" in doubt(machine)
 
 
 @pytest.mark.needs_root

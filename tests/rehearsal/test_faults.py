@@ -149,8 +149,8 @@ def test_it_is_found_and_mended(fault: Fault, perform: Perform, need: Callable[.
     by_us = fault.remedy if os.geteuid() == 0 or not fault.by_root else NOTHING
     assert fault.code in before
     assert (fault.code in after) is (by_us == NOTHING), said
-    kind = "real fault" if fault.real else "made-up files and tools"
-    assert kind in said and "nothing of this machine is changed" in said
+    kind = "real fault" if fault.real else "simulated files and tools"
+    assert f"{kind} in private namespaces (" in said and "); this machine is not changed" in said
 
 
 def as_user(name: str) -> tuple[int, list[set[str]], str]:
@@ -171,11 +171,11 @@ def as_user(name: str) -> tuple[int, list[set[str]], str]:
 @pytest.mark.parametrize(
     ("name", "gone", "line"),
     [
-        ("dead-extension-build", True, "npudoctor fix mended it"),
-        ("port-held", True, "the lines that it shows mended it"),
-        ("slow-clock", True, "the lines that it shows mended it"),
-        ("small-shm", False, "only root can mend it"),
-        ("npu-alarm", False, "nothing that could be typed here mends it"),
+        ("dead-extension-build", True, "npudoctor fix repaired it"),
+        ("port-held", True, "the commands that it shows repaired it"),
+        ("slow-clock", True, "the commands that it shows repaired it"),
+        ("small-shm", False, "only root can repair it"),
+        ("npu-alarm", False, "no command on this machine can repair it"),
     ],
 )
 def test_ordinary_users_may_rehearse(name: str, gone: bool, line: str, need: Callable[..., None]) -> None:

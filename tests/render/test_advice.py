@@ -20,7 +20,7 @@ def _row(status: Status, *findings: Finding, check: str = "swap-space") -> Resul
     return Result(check, "No memory is swapped out", ADVICE, status, needed=False, findings=findings)
 
 
-WELL = Result("clock", "The clock is right", "host", Status.OK)
+WELL = Result("clock", "The clock is correct", "host", Status.OK)
 
 
 @pytest.mark.parametrize(

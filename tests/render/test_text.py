@@ -18,8 +18,8 @@ from npudoctor.render.text import report_text
 from .samples import ROWS, healed_by, report
 
 SUBJECTS = {
-    "cache-server": "Looks for the sockets of cache servers at all places that any version has used, and "
-    "asks each socket whether somebody listens"
+    "cache-server": "Looks for the sockets of cache servers in all places that any version has used, tests "
+    "whether a process listens on each socket"
 }
 GOLDEN = Path(__file__).with_name("golden")
 
@@ -54,7 +54,7 @@ def test_what_is_only_worth_knowing_is_named_and_shown_to_who_asked_for_it() -> 
             for name, findings in (("a", (note,)), ("b", ()))]  # fmt: skip
     text = report_text(report(*rows))
     assert "\ninfo: a.note (-v shows more)\n" in text and "worth a word" not in text
-    assert "\n2 checks do not apply here (-vv says why)\n" in text
+    assert "\n2 checks do not apply here (-vv shows why)\n" in text
     assert "\ninfo a.note: worth a word\n" in report_text(report(*rows), notes=True)
 
 
@@ -146,7 +146,9 @@ def test_an_echo_stands_under_its_cause_only() -> None:
     text = report_text(report())
     assert "held by what was left behind" not in text
     assert "\n    this also causes hccl-ports.dead\n" in text
-    assert "      echo hccl-ports.dead: held by what was left behind" in report_text(report(), verbose=1)
+    assert "      also causes hccl-ports.dead: held by what was left behind" in report_text(
+        report(), verbose=1
+    )
 
 
 def test_a_remedy_without_lines_announces_none() -> None:
@@ -242,7 +244,7 @@ def test_what_does_not_apply_is_counted_and_only_with_two_v_shown() -> None:
     once, twice = (
         report_text(report(on, *rows), verbose=count, subjects={"on": "Looks"}) for count in (1, 2)
     )
-    assert "\n60 checks do not apply here (-vv says why)\n" in once and "off1" not in once
+    assert "\n60 checks do not apply here (-vv shows why)\n" in once and "off1" not in once
     assert "\n    Looks\n    saw: free 3 GiB; folders /a, /b; mounted yes\n" in once
     assert once.count("\n") < 13
     assert twice.count("no such thing") == 60 and "-vv" not in twice

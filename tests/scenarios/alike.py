@@ -11,7 +11,7 @@ from npudoctor.render.text import report_text
 
 _ALONE = re.compile(r"^(error|warning) ([a-z0-9-]+\.[a-z0-9-]+)(?=:|$)", re.MULTILINE)
 _MORE = re.compile(r"^(error|warning) and (\d+) more ([a-z0-9-]+\.[a-z0-9-]+)", re.MULTILINE)
-_NOTES = re.compile(r"^info: ((?:.|\n    )*?)\s+\(-v\s+says\s+more\)$", re.MULTILINE)
+_NOTES = re.compile(r"^info: ((?:.|\n    )*?)\s+\(-v\s+shows\s+more\)$", re.MULTILINE)
 _CODE = re.compile(r"[a-z0-9-]+\.[a-z0-9-]+")
 
 

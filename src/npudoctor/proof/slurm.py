@@ -66,7 +66,7 @@ def why_not_over(host: Host, job: str) -> str:
     # Slurm is here, and we cannot ask it.
     if any(process.name == DAEMON and not process.gone for process in host.processes.all().values()):
         return _(
-            "could not determine whether Slurm job {job} has ended: scontrol is not in {folders}",
+            "could not determine whether Slurm job {job} has ended: no scontrol in {folders}",
             job=job,
             folders=", ".join(FOLDERS),
         )

@@ -193,7 +193,7 @@ def test_another_version() -> None:
     (finding,) = asked.findings
     assert (finding.code, finding.severity) == ("aicpu-path.other-install", Severity.ERROR)
     assert f"{TOOLKIT}/8.0.RC3 (8.0.RC3)" in finding.message
-    assert f"ASCEND_HOME_PATH names {LATEST} (8.1.RC1)" in finding.message
+    assert f"ASCEND_HOME_PATH points to {LATEST} (8.1.RC1)" in finding.message
     assert f"ASCEND_OPP_PATH={LATEST}/opp" in finding.evidence
     assert line(asked) == f"export ASCEND_AICPU_PATH={LATEST}"
 
@@ -209,7 +209,7 @@ def test_when_only_opp_is_of_another_install_the_line_leaves_it_to_others() -> N
     files = {**TREE, **release("8.0.RC3", "7.5.0.1.129")}
     asked = told(files, {**SOURCED, "ASCEND_OPP_PATH": f"{TOOLKIT}/8.0.RC3/opp"})
     assert asked.codes == ["aicpu-path.other-install"]
-    assert "ASCEND_OPP_PATH names" in asked.findings[0].message
+    assert "ASCEND_OPP_PATH points to" in asked.findings[0].message
     assert line(asked) is None, "ASCEND_AICPU_PATH is right"
 
 

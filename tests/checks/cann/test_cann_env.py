@@ -186,14 +186,14 @@ def test_a_loop_of_links_is_no_such_path() -> None:
 def test_a_blank_is_seen() -> None:
     asked = told(healthy(), sourced(ASCEND_HOME_PATH=f"{LATEST} "))
     assert one(asked).code == "cann-env.no-such-path"
-    assert f'ASCEND_HOME_PATH is "{LATEST} ", where' in one(asked).message
+    assert f'ASCEND_HOME_PATH is "{LATEST} ", which contains no CANN' in one(asked).message
     assert one(asked).evidence == (f"ASCEND_HOME_PATH='{LATEST} '",)
 
 
 def test_latest_is_forgotten() -> None:
     asked = told(healthy(), sourced(ASCEND_HOME_PATH=TOOLKIT))
     assert one(asked).code == "cann-env.no-such-path"
-    assert f'"{TOOLKIT}", where there is no CANN: it is in the subfolder latest' in one(asked).message
+    assert f'"{TOOLKIT}", which contains no CANN: it is in the subfolder latest' in one(asked).message
 
 
 def test_no_such_path_and_no_cann_at_all() -> None:

@@ -168,8 +168,8 @@ STATUS = "Uid:\t{uid}\t{uid}\t{uid}\t{uid}\nGid:\t{uid}\t{uid}\t{uid}\t{uid}\nGr
 @pytest.mark.parametrize(
     ("entries", "said"),
     [
-        ({CACHE: folder()}, "may not write to"),
-        ({CACHE: folder(0o777), "/data": folder(0o700)}, "may not enter"),
+        ({CACHE: folder()}, "cannot write to"),
+        ({CACHE: folder(0o777), "/data": folder(0o700)}, "cannot enter"),
         ({CACHE: folder(0o700, 65534)}, ""),
     ],
 )
@@ -199,7 +199,7 @@ def test_the_usual_place_of_another_owner() -> None:
     files: dict[str, Content] = {**cann(), "/home/alice/atc_data": folder(0o700)}
     told = judged(files, variables={}, euid=1000, user="alice")
     assert told.codes == ["compile-cache.not-writable"]
-    assert "alice may not write" in told.findings[0].message
+    assert "alice cannot write" in told.findings[0].message
 
 
 @pytest.mark.parametrize(

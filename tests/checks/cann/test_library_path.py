@@ -332,7 +332,7 @@ def copied(folder_of_it: str, *names: str) -> dict[str, Content]:
 def test_libraries_of_a_folder_that_is_no_part_of_cann(place: str) -> None:
     (finding,) = judge({**HEALTHY, **copied(place)}, [place, *ALL]).findings
     assert (finding.code, finding.severity) == ("library-path.outside-cann", Severity.WARNING)
-    assert f"libhccl.so, libruntime.so is taken from {place}" in finding.message
+    assert f"libhccl.so, libruntime.so is loaded from {place}" in finding.message
     assert finding.fix is not None
     line = ":".join((ALL[0], place, *ALL[1:]))
     assert finding.fix.commands == (f"export LD_LIBRARY_PATH={line}",)
@@ -392,10 +392,10 @@ def test_the_working_directory(entries: list[str], more: dict[str, Content], sev
 @pytest.mark.parametrize(
     ("entry", "said", "line", "title"),
     [
-        ("lib", "the relative entry lib, which is below the working directory", [], "without lib"),
-        ("own", "the relative entry own,", ["/job/own"], ""),
-        ("~/lib", "has the entry ~/lib: the loader does not know ~", ["/home/ann/lib"], ""),
-        ("~bob/lib", "has the entry ~bob/lib: the loader does not know ~", [], "without ~bob/lib"),
+        ("lib", "the entry lib, which is relative to the working directory", [], "without lib"),
+        ("own", "the entry own, which is relative", ["/job/own"], ""),
+        ("~/lib", "has the entry ~/lib: no shell expanded ~", ["/home/ann/lib"], ""),
+        ("~bob/lib", "has the entry ~bob/lib: no shell expanded ~", [], "without ~bob/lib"),
         (".", "has an empty entry", [], ""),
     ],
 )
@@ -414,12 +414,12 @@ def test_each_entry_by_its_name(entry: str, said: str, line: list[str], title: s
 def test_a_library_below_the_working_directory() -> None:
     files = {**HEALTHY, "/job/lib/libhccl.so": library(soname="libhccl.so", machine="aarch64")}
     (finding,) = judge(files, ["lib", *ALL]).findings
-    assert "libhccl.so is taken from below the working directory" in finding.message
+    assert "libhccl.so is loaded from a folder below the working directory" in finding.message
     assert "the entry lib" in finding.message and finding.severity is Severity.WARNING
     both = judge(HEALTHY, ["lib", "~/lib", "", *ALL]).findings
     assert [finding.code for finding in both] == ["library-path.working-directory"] * 3
     (finding,) = judge({**HEALTHY, "/job/lib": folder(0o777)}, [*ALL, "lib"]).findings
-    assert (finding.severity, "everybody can write" in finding.message) == (Severity.WARNING, True)
+    assert (finding.severity, "everyone can write" in finding.message) == (Severity.WARNING, True)
 
 
 def test_a_real_environment_is_well() -> None:

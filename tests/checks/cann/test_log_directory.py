@@ -82,7 +82,7 @@ def test_a_folder_that_root_made() -> None:
         made = {path: folder(0o750, 1000) for path in (f"{HOME}/ascend", LOG, f"{LOG}/debug") if path < place}
         (finding,) = alice({**made, place: folder()}).findings
         assert (finding.code, finding.severity) == ("log-directory.not-writable", Severity.WARNING)
-        assert f"alice may not write in {place}" in finding.message
+        assert f"alice cannot write to {place}" in finding.message
         assert finding.fix is not None
         assert finding.fix.commands == (f"chown -R 1000 {place}",)
         assert finding.fix.undo == (f"chown -R 0 {place}",)
@@ -143,7 +143,7 @@ def test_a_home_that_nobody_knows_is_the_cause() -> None:
 def test_a_folder_that_the_user_may_not_enter() -> None:
     told = alice({"/data": unreadable(errno.EACCES)}, **{OWN: "/data/log"})
     assert told.codes == ["log-directory.not-writable"]
-    assert "may not enter" in told.findings[0].message
+    assert "cannot enter" in told.findings[0].message
 
 
 STATUS = "Uid:\t{uid}\t{uid}\t{uid}\t{uid}\nGid:\t{uid}\t{uid}\t{uid}\t{uid}\nGroups:\t\n"
@@ -152,8 +152,8 @@ STATUS = "Uid:\t{uid}\t{uid}\t{uid}\t{uid}\nGid:\t{uid}\t{uid}\t{uid}\t{uid}\nGr
 @pytest.mark.parametrize(
     ("entries", "said"),
     [
-        ({f"{HOME}/ascend/log": folder()}, "may not write in"),
-        ({HOME: folder(0o700), f"{HOME}/ascend": folder(0o777)}, "may not enter it"),
+        ({f"{HOME}/ascend/log": folder()}, "cannot write to"),
+        ({HOME: folder(0o700), f"{HOME}/ascend": folder(0o777)}, "cannot enter it"),
         ({}, ""),
     ],
 )

@@ -112,7 +112,7 @@ def test_a_file_of_the_job_that_hides_a_module(site: Path, tmp_path: Path, text:
     write(tmp_path / "job" / "random.py", text)
     finding = failure(site)
     assert finding.message.startswith(
-        f"import torch fails: {tmp_path}/job/random.py hides the module random: "
+        f"import torch fails: {tmp_path}/job/random.py shadows the module random: "
     )
     assert finding.fix is not None and f"rename {tmp_path}/job/random.py" in finding.fix.title
 
@@ -120,7 +120,7 @@ def test_a_file_of_the_job_that_hides_a_module(site: Path, tmp_path: Path, text:
 def test_json_of_the_job_keeps_no_probe_from_its_answer(site: Path, tmp_path: Path) -> None:
     torch(site, "import json\njson.JSONEncoder")
     write(tmp_path / "job" / "json.py", "")
-    assert f"{tmp_path}/job/json.py hides the module json" in failure(site).message
+    assert f"{tmp_path}/job/json.py shadows the module json" in failure(site).message
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ MISSING = "cannot open shared object file: No such file or directory"
         ),
         (
             f"{LOADED}: cannot allocate memory in static TLS block",
-            "no room is left for the thread-local data of",
+            "no room for the thread-local data of",
         ),
         (
             f"{LOADED}: failed to map segment from shared object: Operation not permitted",
@@ -284,7 +284,7 @@ def test_another_numpy(site: Path) -> None:
     listed(site, "numpy", "2.5.0", "numpy/__init__.py")
     words = "numpy.dtype size changed, may indicate binary incompatibility. Expected 96 from C header, got 88"
     sentence = judged(site, [error("ValueError", words)])
-    assert sentence.startswith("torch 2.13.0 was built for another release than the numpy 2.5.0")
+    assert sentence.startswith("torch 2.13.0 was built for a release other than the installed numpy 2.5.0")
 
 
 def te(site: Path, source: str, size: str = "1") -> None:
@@ -314,7 +314,9 @@ def test_byte_code_of_another_file(site: Path) -> None:
         invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
     )
     finding = failure(site)
-    assert "has TypeIs, which torch 2.13.0 needs, but its byte code is from another file" in finding.message
+    assert (
+        "has TypeIs, which torch 2.13.0 needs, but its byte code comes from another file" in finding.message
+    )
     assert finding.fix is not None and f"{site}/__pycache__" in finding.fix.title
 
 

@@ -163,7 +163,7 @@ def test_memory_without_an_owner() -> None:
         Severity.WARNING,
         "NPU 1",
     )
-    assert "no process that is shown accounts for 28470 MB" in finding.message
+    assert "no visible process accounts for 28470 MB" in finding.message
     assert told(npu_busy, HELD, count=8, variables={RT: "0,2,3"}).codes == []
 
 
@@ -194,7 +194,7 @@ def test_in_a_container_the_hosts_pids_say_nothing() -> None:
         (finding,) = answer.findings
         assert (answer.status, finding.code) == (Status.PROBLEM, "npu-busy.memory-held")
         assert finding.severity is Severity.WARNING
-        assert "this container cannot see by whom" in finding.message
+        assert "this container cannot see which process uses it" in finding.message
     answer = told(npu_busy, HELD, CONTAINER, count=8)
     assert (answer.status, answer.codes) == (Status.PROBLEM, ["npu-busy.memory-held"])
 

@@ -126,7 +126,7 @@ def test_hung_with_a_job_that_is_stuck_in_the_driver(node: str) -> None:
 def test_no_answer_for_another_reason_is_unknown(process: dict) -> None:  # type: ignore[type-arg]
     answer = told(npu_tool, HUNG, process)
     assert (answer.status, answer.codes, answer.advisory) == (Status.UNKNOWN, [], False)
-    assert "asked 2 times" in answer.reason
+    assert "attempts: 2" in answer.reason
 
 
 def test_a_card_has_dropped_out() -> None:

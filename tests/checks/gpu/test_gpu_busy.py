@@ -153,7 +153,7 @@ def test_memory_without_an_owner() -> None:
         Severity.WARNING,
         "GPU 1",
     )
-    assert "no process that is shown accounts for 60000 MB" in finding.message
+    assert "no visible process accounts for 60000 MB" in finding.message
     assert judge([gpu(0, used=1000)]).codes == []
     secret = [gpu(0, (SELF, None, True), used=60000)]
     assert judge(secret, me()).codes == []
@@ -165,7 +165,7 @@ def test_in_a_container() -> None:
         (finding,) = asked.findings
         assert (asked.status, finding.code) == (Status.PROBLEM, "gpu-busy.memory-held")
         assert (finding.device, finding.severity) == (device, Severity.WARNING)
-        assert "this container cannot see by whom" in finding.message
+        assert "this container cannot see which process uses it" in finding.message
     opened: dict[str, Content] = {f"/proc/{SELF}/fd/7": link("/dev/nvidia1")}
     asked = judge(FULL, CONTAINER, me(), opened)
     assert (asked.status, asked.advisory, asked.codes) == (Status.UNKNOWN, True, [])

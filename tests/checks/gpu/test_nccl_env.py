@@ -103,7 +103,7 @@ def test_quiet_when_well(variables: dict[str, str]) -> None:
         ("NCCL_SOCKET_FAMILY", "ipv4", "bad-value", INFO, "AF_INET6"),
         ("NCCL_P2P_LEVEL", "near", "bad-value", INFO, "LOC"),
         ("NCCL_ALGO", "rings", "bad-value", WARNING, "rings is not one of Tree"),
-        ("NCCL_ALGO", "ring;tree", "bad-value", WARNING, "must name a function: tree"),
+        ("NCCL_ALGO", "ring;tree", "bad-value", WARNING, "must begin with a function name: tree"),
         ("NCCL_PROTO", "scatter:LL", "bad-value", WARNING, "scatter is not an NCCL function"),
         ("TORCH_NCCL_BLOCKING_WAIT", "on", "bad-value", ERROR, "torch ends the job"),
         ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "yes", "bad-value", ERROR, "it is not a number"),

@@ -178,7 +178,7 @@ def test_how_bad_it_is_for_mindspore(variables: dict[str, str], gpus: int, sever
     system["/usr/lib64/libnccl.so.2.7.3"] = nccl("2.7.3", "11.0")
     (finding,) = judge({**files, **system}, variables).findings
     assert (finding.code, finding.severity) == ("nccl-version.too-old", severity)
-    assert "MindSpore 1.6.2 needs NCCL 2.7.6, and would load 2.7.3" in finding.message
+    assert "MindSpore 1.6.2 needs NCCL 2.7.6, but would load 2.7.3" in finding.message
 
 
 def test_mindspore_1_0_takes_an_older_one() -> None:

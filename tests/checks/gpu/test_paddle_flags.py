@@ -78,7 +78,7 @@ def test_quiet_when_well(variables: dict[str, str]) -> None:
         ("FLAGS_selected_gpus", "gpu0", "bad-value", "not a comma-separated list of numbers"),
         ("FLAGS_eager_delete_tensor_gb", "“0.0”", "pasted-punctuation", "probably 0.0 was meant"),
         ("FLAGS_selected_gpus", "0,4", "no-such-device", "there are only 4 devices: 4 is not one"),
-        ("FLAGS_eager_delete_tensor_gb", "-1.0", "collection-off", "kept"),
+        ("FLAGS_eager_delete_tensor_gb", "-1.0", "collection-off", "keeps memory that is no longer used"),
     ],
 )
 def test_what_is_said(name: str, value: str, code: str, words: str) -> None:

@@ -51,7 +51,7 @@ def test_where_a_mode_does_not_tell_the_kernel_is_asked(monkeypatch: pytest.Monk
 def test_mounted_read_only(point: str, options: str, euid: int) -> None:
     (finding,) = told({"/proc/self/mountinfo": MOUNTS.format(point=point, options=options)}, euid).findings
     assert (finding.code, finding.severity) == ("temporary-folders.not-writable", Severity.ERROR)
-    assert f"may not write to {point}: {point} is mounted read-only" in finding.message
+    assert f"cannot write to {point}: {point} is mounted read-only" in finding.message
     assert finding.fix is not None
     assert finding.fix.commands == (f"mount -o remount,rw {point}",)
 
@@ -95,7 +95,7 @@ def test_tmpdir_stands_in_for_tmp() -> None:
     [
         ({}, "it does not exist"),
         ({OWN: folder(0o700)}, "it belongs to root, mode 0700"),
-        ({"/scratch": unreadable(13)}, "this user may not enter"),
+        ({"/scratch": unreadable(13)}, "this user cannot enter"),
     ],
 )
 def test_a_tmpdir_that_cannot_be_used(files: dict[str, Content], why: str) -> None:

@@ -457,7 +457,7 @@ def test_users_remove_nothing_of_others(machine: Machine) -> None:
     tree, segments = machine.tree(), ipc.rows()
     code, reason = as_user(SOMEBODY_ELSE, lambda: (machine.fix().exit_code, machine.ask().reason))
     assert code in (1, 2)
-    assert "only root can look into" in reason
+    assert "only root can examine" in reason
     assert (machine.tree(), ipc.rows()) == (tree, segments)
     assert server.log.exists()
 

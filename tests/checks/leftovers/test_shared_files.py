@@ -122,14 +122,14 @@ def test_a_dead_process_left_a_file() -> None:
     )
     assert finding.fix and finding.fix.commands == (f"rm -- {TORCH}",)
     assert finding.fix.risk is Risk.SAFE and not finding.fix.unproven and not finding.fix.needs_root
-    assert "no process is seen using it" in finding.message
+    assert "no visible process uses it" in finding.message
     assert told.facts["file_bytes"] == 64 * MIB and told.facts["file_bytes_in_use"] == 0
 
 
 @pytest.mark.parametrize(
     ("more", "word"),
     [
-        (process(60, name="python3", started=1), "its owner's process 60 was running when it changed"),
+        (process(60, name="python3", started=1), "its owner's process 60 was running when the file changed"),
         (process(60, name="torch_shm_manager", exe="/opt/bin/torch_shm_manager", started=1), "process 60"),
         ({TORCH: file(permissions=0o640)}, "other users may open it"),
     ],
@@ -198,8 +198,14 @@ def test_a_little_that_is_not_proven_is_not_worth_a_word() -> None:
     ("files", "said"),
     [
         ({TORCH: file(nlink=2)}, "2 hard links"),
-        ({TORCH: file(), **process(800), "/proc/800/maps": unreadable()}, "process 800 (python3) maps"),
-        ({TORCH: file(), **process(800), "/proc/800/fd": unreadable()}, "process 800 (python3) maps"),
+        (
+            {TORCH: file(), **process(800), "/proc/800/maps": unreadable()},
+            "cannot read the memory maps of process 800 (python3)",
+        ),
+        (
+            {TORCH: file(), **process(800), "/proc/800/fd": unreadable()},
+            "cannot read the memory maps of process 800 (python3)",
+        ),
         (
             {
                 TORCH: file(),

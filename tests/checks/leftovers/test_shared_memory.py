@@ -76,7 +76,7 @@ def test_an_unattached_segment_of_a_living_creator_says_so() -> None:
     [
         (segment(nattch=2, cpid=701), "process 701 is gone"),
         (segment(nattch=2, cpid=0), "not visible from this one"),
-        (segment(nattch=2, ctime=1000), "began later"),
+        (segment(nattch=2, ctime=1000), "started later"),
         (segment(nattch=1, key=0, mode="1600"), "marked for destruction"),
     ],
 )

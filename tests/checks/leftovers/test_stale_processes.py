@@ -110,10 +110,13 @@ def test_a_job_that_lives_between_two_steps(state: str) -> None:
 @pytest.mark.parametrize(
     ("commands", "word"),
     [
-        ({}, "there is no scontrol"),  # though there is a slurmd
-        (slurm({"4242": Answer((), "timeout")}), "does not say that job 4242 is over"),
-        (slurm({"4242": Answer((), "exited", 1, "", "Unable to contact slurm controller")}), "does not say"),
-        (slurm({"4242": "JobState=COMPLETING\n"}), "does not say"),
+        ({}, "no scontrol in"),  # though there is a slurmd
+        (slurm({"4242": Answer((), "timeout")}), "does not report that job 4242 has ended"),
+        (
+            slurm({"4242": Answer((), "exited", 1, "", "Unable to contact slurm controller")}),
+            "does not report",
+        ),
+        (slurm({"4242": "JobState=COMPLETING\n"}), "does not report"),
     ],
 )
 def test_a_job_of_which_slurm_does_not_say_that_it_is_over(commands: Any, word: str) -> None:

@@ -312,7 +312,7 @@ def test_each_row_can_be_judged(row: dict[str, object]) -> None:
     "text", ["", "=", "/", "level9:ring", "=level0:NA", "a=level0:NA/a=level0:NA", "level0:"]
 )
 def test_algorithms_that_cannot_be_read(text: str) -> None:
-    with pytest.raises(ValueError, match="written"):
+    with pytest.raises(ValueError, match="it does not have the form "):
         algorithms(text)
 
 

@@ -138,14 +138,14 @@ def test_pasted_from_a_document(name: str, value: str, meant: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "severity", "said"),
     [
-        (HCCL, "bond4", ERROR, "names no interface"),
-        (HCCL, "=eth", ERROR, "names no interface"),
-        (HCCL, "=bond4,=eth0", ERROR, "names no interface"),
-        (GLOO, "eth", ERROR, "no interface eth here"),
-        (GLOO, "=eth0", ERROR, "whole names only"),
-        (GLOO, "^docker", ERROR, "whole names only"),
-        (GLOO, "eth0,bond4", ERROR, "no interface bond4 here"),
-        (TENSORPIPE, "eth0,data0", WARNING, "no interface eth0,data0 here"),
+        (HCCL, "bond4", ERROR, "matches no interface"),
+        (HCCL, "=eth", ERROR, "matches no interface"),
+        (HCCL, "=bond4,=eth0", ERROR, "matches no interface"),
+        (GLOO, "eth", ERROR, "this machine has no interface eth"),
+        (GLOO, "=eth0", ERROR, "exact names only"),
+        (GLOO, "^docker", ERROR, "exact names only"),
+        (GLOO, "eth0,bond4", ERROR, "this machine has no interface bond4"),
+        (TENSORPIPE, "eth0,data0", WARNING, "this machine has no interface eth0,data0"),
     ],
 )
 def test_an_interface_that_is_not_here(name: str, value: str, severity: Severity, said: str) -> None:

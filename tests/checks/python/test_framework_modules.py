@@ -144,7 +144,7 @@ def test_an_editable_install(finds: bool) -> None:
     assert gone.fix is not None and "torch==2.13.0" in gone.fix.commands[0]
     (raw,) = told(files, source, search_path=path).findings
     assert (raw.code, raw.severity) == ("framework-modules.not-built", Severity.ERROR)
-    assert f"{LIB}/torch is a source tree that was not built" in raw.message
+    assert f"{LIB}/torch is an unbuilt source tree" in raw.message
     assert told(files, source, built, search_path=path).codes == []
 
 

@@ -161,7 +161,7 @@ def test_two_versions_and_the_files_are_of_the_other() -> None:
         files[f"{SITE}/numpy/version.py"] = text
         (finding,) = [one for one in ask(check, fake_host(files)).findings if "versions" in one.code]
         assert finding.severity is severity
-    assert "numpy claims to be 1.26.4, but its files are those of 2.3.5" in finding.message
+    assert "numpy is recorded as 1.26.4, but its files are those of 2.3.5" in finding.message
     assert finding.fix is not None
     assert [line.split("-m pip ")[1].split()[0] for line in finding.fix.commands] == [
         "download", "uninstall", "uninstall", "install",

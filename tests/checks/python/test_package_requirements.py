@@ -63,7 +63,7 @@ def test_skipped_without_a_framework() -> None:
 def test_what_is_missing(gone: str, severity: Severity) -> None:
     (finding,) = told(*without(gone)).findings
     assert (finding.code, finding.severity) == ("package-requirements.missing", severity)
-    assert finding.message.startswith(f"{gone.replace('_', '-')} is not installed")
+    assert finding.message.endswith(f", but {gone.replace('_', '-')} is not installed")
     assert finding.fix is not None
     (line,) = finding.fix.commands
     assert line.startswith("/usr/bin/python3 -m pip install torch==2.13.0 ")
@@ -229,7 +229,7 @@ def test_what_cann_needs_as_well_is_said_by_its_own_check(
     for name, version, *lines in (("torch-npu", "2.5.1"), ("numpy", "1.26.4"), ("te", "0.4.0", *te)):
         files.update(package_files(name, version, *lines))
     asked = ask(package_requirements, fake_host(files, expect="npu"))
-    echoes = {finding.message.split()[0]: finding.echo_of for finding in asked.findings}
+    echoes = {finding.message.split(", but ")[1].split()[0]: finding.echo_of for finding in asked.findings}
     assert ("cann-python-deps.missing" in echoes["psutil"]) is named
     assert echoes["other"] == ()
 

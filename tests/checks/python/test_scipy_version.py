@@ -101,7 +101,7 @@ def test_too_old(name: str) -> None:
 def test_the_slow_series_is_named(scipy: str) -> None:
     told = beside("2.7.0", scipy, NEEDS)
     assert told.codes == ["scipy-version.slow-initialisation"]
-    assert "weight initialisation" in told.findings[0].message
+    assert "weight initialization" in told.findings[0].message
 
 
 def test_the_fix_is_the_exact_line() -> None:

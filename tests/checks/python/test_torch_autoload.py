@@ -44,7 +44,7 @@ def test_without_cann_import_torch_fails(wanted: str) -> None:
     asked = judge(WITHOUT_CANN, wanted=wanted)
     (finding,) = [one for one in asked.findings if one.code == "torch-npu.cann-missing"]
     assert finding.severity is Severity.ERROR
-    assert "torch 2.7.1 loads torch_npu 2.7.1 by itself, which needs libhccl.so" in finding.message
+    assert "torch 2.7.1 autoloads torch_npu 2.7.1, which needs libhccl.so" in finding.message
     assert finding.fix is not None
     assert finding.fix.commands == (f"export {SWITCH}=0",)
     assert ("library-path.not-found" in finding.echo_of) is (wanted == "npu")

@@ -161,7 +161,7 @@ def test_lists_of_the_same_files_tell_nothing() -> None:
     lists = [f"{SITE}/{name}.dist-info/RECORD" for name in ("triton_ascend-3.2.0", "triton-3.3.1")]
     (finding,) = beside("2.7.1", TRITON, ASCEND, dict.fromkeys(lists, same)).findings
     assert (finding.code, finding.severity) == ("torch-family.triton-mixed", Severity.WARNING)
-    assert "both fill" in finding.message
+    assert "both install into the folder" in finding.message
 
 
 def test_an_image_is_entered_to_mend_it() -> None:

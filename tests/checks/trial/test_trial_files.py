@@ -341,7 +341,7 @@ def test_a_home_whose_server_is_silent(
     [
         (Trial(hung="lock /data"), "the trial did not finish in time; it waited in lock /data"),
         (Trial((attempt("temporary", number=errno.EIO),), hung="write /var/tmp"), "waited in write /var/tmp"),
-        (Trial((attempt("remover", number=errno.ECHILD),)), "what needs a file name was not tried"),
+        (Trial((attempt("remover", number=errno.ECHILD),)), "steps that need a file name were skipped"),
     ],
 )
 def test_no_answer(trial: Trial, reason: str) -> None:

@@ -87,7 +87,7 @@ def test_killed_while_it_touched_memory() -> None:
     ("trial", "reason"),
     [
         (Trial(hung="touch"), "the trial did not finish in time; it waited in touch"),
-        (Trial(died="lock", signal=31), "the trial was killed by signal 31 in lock"),
+        (Trial(died="lock", signal=31), "the trial was ended by signal 31 in lock"),
         (
             Trial((Attempt("ctypes", 0, "No module named _ctypes"),)),
             "this Python cannot request memory: `No module named _ctypes`",

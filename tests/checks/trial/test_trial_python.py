@@ -72,7 +72,7 @@ def test_a_log_level_that_torchrun_does_not_know() -> None:
         assert asked.codes == ["trial-python.cannot-start"] * len(packages)
     assert asked_for == [[], ["LOGLEVEL"]]
     (finding,) = asked.findings
-    assert finding.message.endswith(f"from LOGLEVEL=debug: `{why}`")
+    assert finding.message.endswith(f"the log level LOGLEVEL=debug: `{why}`")
     assert finding.fix is not None and finding.fix.commands == ("unset LOGLEVEL",)
 
 
@@ -265,10 +265,10 @@ def test_it_was_not_started(
     ("trial", "reason"),
     [
         (Trial(hung="start spawn"), "it waited in start spawn"),
-        (Trial(died="import ssl", signal=9), "was killed by signal 9 in import ssl"),
+        (Trial(died="import ssl", signal=9), "was ended by signal 9 in import ssl"),
         (
             Trial((Attempt("start a process", errno.EAGAIN, "no", facts={"step": "remover"}),)),
-            "what needs a file name was not tried",
+            "steps that need a file name were skipped",
         ),
     ],
 )

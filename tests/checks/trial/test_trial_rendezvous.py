@@ -129,7 +129,7 @@ def test_nothing_connects_to_the_master_here() -> None:
     asked = judged(attempt("connect", errno.ETIMEDOUT, label="MASTER_PORT", port=29500))
     (finding,) = asked.findings
     assert finding.code == "trial-rendezvous.cannot-connect" and finding.fix
-    assert finding.fix.title.startswith("let this machine's firewall pass what goes by lo")
+    assert finding.fix.title.startswith("let this machine's firewall accept traffic on lo")
     assert "connect to 127.0.0.1 (MASTER_ADDR): Connection timed out" in finding.message
 
 
@@ -147,7 +147,7 @@ def test_the_master_has_no_address(several: str, line: Optional[tuple[str, ...]]
     )
     (finding,) = judged(failed, variables=job).findings
     assert finding.code == "trial-rendezvous.cannot-connect" and finding.weight is Severity.ERROR
-    assert finding.message.endswith("cannot look up: `Temporary failure in name resolution`")
+    assert finding.message.endswith("cannot resolve: `Temporary failure in name resolution`")
     assert ((finding.fix and finding.fix.commands) or None) == line
     (finding,) = judged(failed, variables=job, expect="auto").findings
     assert finding.weight is Severity.INFO
@@ -157,7 +157,7 @@ def test_the_master_has_no_address(several: str, line: Optional[tuple[str, ...]]
     ("number", "severity", "end"),
     [
         (errno.EHOSTUNREACH, Severity.ERROR, "TCP port 29500: No route to host"),
-        (errno.ETIMEDOUT, Severity.WARNING, "does not answer on TCP port 29500, not even by a refusal"),
+        (errno.ETIMEDOUT, Severity.WARNING, "neither accepts nor refuses connections on TCP port 29500"),
     ],
 )
 def test_no_way_to_the_master(number: int, severity: Severity, end: str) -> None:
@@ -194,7 +194,9 @@ def test_no_port_is_left_for_connections(ports: str, lines: Optional[tuple[str, 
     kernel["/proc/sys/net/ipv4/ip_local_reserved_ports"] = "40000-60999\n"
     (finding,) = judged(refused, files=kernel).findings
     assert finding.evidence[1] == "net.ipv4.ip_local_reserved_ports = 40000-60999"
-    assert finding.code == "trial-rendezvous.cannot-connect" and "no port is left" in finding.message
+    assert (
+        finding.code == "trial-rendezvous.cannot-connect" and "no port left for outgoing" in finding.message
+    )
     assert ((finding.fix and finding.fix.commands) or None) == lines
 
 
@@ -234,7 +236,7 @@ def test_our_name_has_no_address(
 
 def test_our_name_means_another_machine() -> None:
     (finding,) = judged(own("10.0.0.7"), variables=TWO).findings
-    assert finding.message.endswith("node, means 10.0.0.7, which is not an address of this machine")
+    assert finding.message.endswith("node, resolves to 10.0.0.7, which is not an address of this machine")
     assert finding.weight is Severity.ERROR
     assert finding.fix and finding.fix.commands == ("export GLOO_SOCKET_IFNAME=eth0",)
 
@@ -265,7 +267,7 @@ def test_our_name_leads_nowhere() -> None:
     ("trial", "reason"),
     [
         (Trial(hung="own-name"), "the trial did not finish in time; it waited in own-name"),
-        (Trial(died="bind", signal=31), "the trial was killed by signal 31 in bind"),
+        (Trial(died="bind", signal=31), "the trial was ended by signal 31 in bind"),
         (Trial((attempt("socket", 0, "No module named _socket"),)),
          "the trial could not create sockets: `No module named _socket`"),
     ],

@@ -32,7 +32,7 @@ TORCH = package_files("torch", "2.7.0")
 MINDSPORE = package_files("mindspore", "2.7.0")
 NAMED = {**JOB, "MASTER_ADDR": "node1.train"}
 PLACE: dict[str, Any] = {"label": "MASTER_PORT", "place": "node1.train", "port": 29500}
-FIREWALL = "let this machine's firewall pass what goes by lo, before any other rule"
+FIREWALL = "let this machine's firewall accept traffic on lo before any other rule"
 
 
 def leading(what: str, number: int = 0, address: str = "10.0.0.99", **facts: object) -> Trial:
@@ -53,9 +53,9 @@ def only(trial: Trial, **more: Any) -> Finding:
     [
         ({}, None, "", ()),
         ({"beside": False, "nowhere": False, "alone": []}, None, "", ()),
-        ({"nowhere": True, "beside": True}, Severity.ERROR, "also for one that nobody has", ()),
-        ({"beside": True}, Severity.WARNING, "nobody has: the master may be another machine", ()),
-        ({"beside": True, "alone": ["10.0.0.5"]}, Severity.ERROR, "means this machine, 10.0.0.5",
+        ({"nowhere": True, "beside": True}, Severity.ERROR, "even for names that do not exist", ()),
+        ({"beside": True}, Severity.WARNING, "that does not exist: the master may be another machine", ()),
+        ({"beside": True, "alone": ["10.0.0.5"]}, Severity.ERROR, "itself resolves to this machine, 10.0.0.5",
          ("export MASTER_ADDR=10.0.0.5",)),
     ],
 )  # fmt: skip
@@ -67,7 +67,7 @@ def test_a_name_to_which_the_resolver_answers_anything(
     assert asked.codes == ([] if severity is None else ["trial-rendezvous.cannot-connect"])
     for finding in asked.findings:
         assert finding.weight is severity and finding.message.endswith(end)
-        assert finding.message.startswith("MASTER_ADDR is node1.train, which here means 10.0.0.99")
+        assert finding.message.startswith("MASTER_ADDR is node1.train, which resolves here to 10.0.0.99")
         assert finding.fix and finding.fix.commands == lines
     # On a login node the variables may be another machine's.
     login = judged(*trial.attempts, variables=NAMED, expect="auto")
@@ -173,7 +173,9 @@ def test_an_address_that_is_silent_comes_first(files: dict[str, Any], code: str,
     silent = attempt("detour", errno.ETIMEDOUT, **PLACE, address="fd00::7")
     (finding,) = judged(silent, variables=NAMED, files=files).findings
     assert finding.code == f"trial-rendezvous.{code}" and finding.weight is severity
-    assert finding.message.startswith("node1.train (MASTER_ADDR) first means fd00::7, which does not answer")
+    assert finding.message.startswith(
+        "node1.train (MASTER_ADDR) resolves first to fd00::7, which does not answer"
+    )
 
 
 @pytest.mark.parametrize(
@@ -189,7 +191,7 @@ def test_an_address_of_ours_that_is_silent_comes_first(
 ) -> None:
     connected = attempt("connect", **PLACE, silent="::1")
     (finding,) = judged(connected, variables=NAMED, files=files).findings
-    assert finding.code == f"trial-rendezvous.{code}" and "first means ::1" in finding.message
+    assert finding.code == f"trial-rendezvous.{code}" and "resolves first to ::1" in finding.message
     assert finding.weight is severity
 
 
@@ -236,8 +238,8 @@ GIVE = "ip address add 127.0.0.1/8 dev lo"
         (LO, "127.0.0.1", errno.ETIMEDOUT, FIREWALL, ()),
         (LO, "127.0.0.1", errno.ECONNREFUSED, FIREWALL, ()),
         (LO, "10.0.0.5", errno.ECONNREFUSED, FIREWALL, ()),
-        (LO, "127.0.0.1", errno.EACCES, "find what forbids the way to 127.0.0.1", ()),
-        (LO, "127.0.0.1", errno.EHOSTUNREACH, "find what forbids the way to 127.0.0.1", ()),
+        (LO, "127.0.0.1", errno.EACCES, "find what blocks the route to 127.0.0.1", ()),
+        (LO, "127.0.0.1", errno.EHOSTUNREACH, "find what blocks the route to 127.0.0.1", ()),
         (replace(LO, queue="tbf"), "127.0.0.1", errno.ETIMEDOUT, "remove the queueing discipline",
          ("tc qdisc del dev lo root",)),
         (replace(LO, queue="noqueue"), "127.0.0.1", errno.ETIMEDOUT, FIREWALL, ()),
@@ -301,7 +303,7 @@ def test_an_address_of_ours_that_another_machine_has() -> None:
     finding = only(refused, interfaces=(LO, taken))
     assert (
         finding.weight is Severity.ERROR
-        and "eth0 has its address, but another machine was found" in finding.message
+        and "eth0 has its address, but another machine has it too" in finding.message
     )
     free = Interface("eth0", addresses=(Address("10.0.0.5", 24),))
     assert only(refused, interfaces=(LO, free)).weight is Severity.WARNING

@@ -48,7 +48,10 @@ def test_passed_through_is_quiet() -> None:
 @pytest.mark.parametrize("kind", ["DMA", "DMA-FQ", "blocked"])
 def test_translated_is_said(kind: str) -> None:
     (finding,) = _asked(_cards("identity", kind)).findings
-    assert finding.message.startswith("memory accesses of 1 accelerators") and finding.fix is not None
+    assert (
+        finding.message.startswith("the IOMMU translates memory accesses of 1 accelerators")
+        and finding.fix is not None
+    )
     assert finding.evidence == (f"0000:c1:00.0: {kind}",) and finding.fix.commands == ()
     assert "GRUB_CMDLINE_LINUX" in finding.fix.title
 

@@ -34,7 +34,7 @@ def test_configuration_of_clustershell(
     monkeypatch.setenv(variable, str(trusted / "set"))
     subject.require_trusted()
     os.chown(file, SOMEBODY, SOMEBODY)
-    with pytest.raises(CannotTell, match=f"{name} can name programs.* belongs to another user"):
+    with pytest.raises(CannotTell, match=f"{name} can specify programs.* belongs to another user"):
         subject.require_trusted()
 
 

@@ -65,7 +65,7 @@ def test_unknown_and_nothing_there_is_not_alike_either() -> None:
 
 
 def test_what_neither_can_see_from_its_place_does_not_decide() -> None:
-    nobody = side({"hccn": {}}, Unread("hccn", "", "only root may ask", True))
+    nobody = side({"hccn": {}}, Unread("hccn", "", "only root may run", True))
     comparison = compare(nobody, nobody)
     assert comparison.exit_code == 0 and not comparison.uncompared[0].decides
     crashed = side({"hccn": {}}, Unread("hccn", "", "it hangs"))

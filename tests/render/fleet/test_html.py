@@ -116,7 +116,7 @@ def test_a_fix_of_one_node_is_told_as_its_own(browser: Browser, tmp_path: Path) 
         path.write_text(page(made, ("node9",)), encoding="utf-8")
         browser.open(path)
         shown = browser.run("document.body.innerText")
-        assert ("on node0 (other nodes need other lines)" in shown) is told
+        assert ("on node0 (other nodes need other commands)" in shown) is told
     assert "no report" in browser.run("document.querySelector('.map').textContent"), "no blank cells"
 
 
