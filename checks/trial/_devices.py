@@ -65,7 +65,7 @@ def _device_fix(host: Host, attempt: Attempt, numbers: tuple[int, int]) -> Fix:
         title = _("ask whoever starts the container to add --device {path}", path=path)
         return Fix(title, risk=Risk.MANUAL)
     make = Command(("mknod", "-m", "666", path, "c", *map(str, numbers)))
-    if place is None or not place.there:
+    if place is None or not place.exists:
         return Fix(_("create the device"), steps=(make,), risk=Risk.MANUAL)
     if not stat.S_ISCHR(place.entry.mode) or attempt.facts.get("device") is False:
         title = _("replace it with the device")
