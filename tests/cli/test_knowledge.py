@@ -69,10 +69,10 @@ def test_the_checks_use_it(npudoctor: Npudoctor, tmp_path: Path) -> None:
 
 def test_a_section_that_is_no_table_of_rows_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     sections = {"kinds": ["a", "b"], "one": "text", "rows": [{"as_of": "2026-01"}], "numbers": [1, {}]}
-    monkeypatch.setattr(knowledge, "names", lambda: ["made"])
-    monkeypatch.setattr(knowledge, "table", lambda name: sections)
+    monkeypatch.setattr(knowledge, "list_tables", lambda: ["made"])
+    monkeypatch.setattr(knowledge, "load_table", lambda name: sections)
     told = knowledge.knowledge_object(Knowledge(""))
     assert [(row["table"], row["rows"]) for row in told["tables"]] == [("made.rows", 1)]
     assert "made.rows" in knowledge.knowledge_text(Knowledge(""))
-    monkeypatch.setattr(knowledge, "table", lambda name: {"kinds": ["a"]})
+    monkeypatch.setattr(knowledge, "load_table", lambda name: {"kinds": ["a"]})
     assert knowledge.knowledge_text(Knowledge("")) == ""

@@ -220,7 +220,7 @@ def test_a_hidden_process_proves_nothing() -> None:
 class Bare(System):
     """This machine, which may bear the mark of an image that it was made from; its namespaces are judged."""
 
-    def container(self) -> bool:
+    def is_container(self) -> bool:
         return False
 
 

@@ -254,7 +254,7 @@ def test_cannot_tell_and_skipped(answer: object) -> None:
 class Bare(System):
     """No container, whatever the tests run in."""
 
-    def container(self) -> bool:
+    def is_container(self) -> bool:
         return False
 
 

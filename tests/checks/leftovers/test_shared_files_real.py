@@ -22,7 +22,7 @@ from npudoctor.host.system import System
 from npudoctor.testing import FakeClock, ask as asked
 
 class Bare(System):
-    def container(self):
+    def is_container(self):
         return False
 
 def make(name, size=1 << 21, mode=0o600):

@@ -218,7 +218,7 @@ from npudoctor.host.system import System
 from npudoctor.testing import ask
 
 class Bare(System):
-    def container(self):
+    def is_container(self):
         return False
 
 files = Files(LocalDisk())
