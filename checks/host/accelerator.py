@@ -70,7 +70,7 @@ def accelerator(host: Host) -> Iterator[Union[Finding, Facts]]:
     )
     if not waiting:
         raise Unknown(
-            _("could not determine the accelerator: no NPU or GPU was found; pass --expect npu, gpu or none")
+            _("could not determine the accelerator: no NPU or GPU was found; use --expect npu, gpu or none")
         )
     for accelerators in waiting:
         yield _report_missing(host, accelerators)

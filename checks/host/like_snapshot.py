@@ -112,7 +112,7 @@ def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     snapshot = host.options.like
     if not isinstance(snapshot, Snapshot):
-        raise Skip(_("no snapshot was given; pass --like FILE"))
+        raise Skip(_("no snapshot was given; use --like FILE"))
     yield Facts({"snapshot": host.options.like_path, "node": snapshot.node, "started": snapshot.started})
     unknown: list[str] = []
     for name in READERS:

@@ -107,4 +107,4 @@ def test_a_log_whose_lines_are_missing_is_named_with_the_reason(npudoctor: Npudo
 def test_it_says_what_it_wrote(npudoctor: Npudoctor, log: Path, tmp_path: Path) -> None:
     place = tmp_path / "bundle.tar.gz"
     done = npudoctor("explain", str(log), "--collect", str(place))
-    assert place.is_file() and f"npudoctor: {place} is written\n" in done.err
+    assert place.is_file() and f"npudoctor: saved the bundle to {place}\n" in done.err

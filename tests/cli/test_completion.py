@@ -166,7 +166,7 @@ def test_on_request_it_is_the_same(npudoctor: Npudoctor) -> None:
     *printed, done = npudoctor.each([("completion", word) for word in (*SHELLS, "zhs")])
     assert [one.out for one in printed] == [written(shell) for shell in SHELLS]
     assert npudoctor("completion", SHELL="/usr/bin/zsh").out == written("zsh")
-    assert (done.status, done.out) == (64, "") and done.err.endswith("known are bash, zsh, fish\n")
+    assert (done.status, done.out) == (64, "") and done.err.endswith("; supported: bash, zsh, fish\n")
     assert npudoctor("completion").status == 64
 
 

@@ -79,7 +79,7 @@ def test_no_such_process(npudoctor: Npudoctor) -> None:
 def test_a_process_that_has_ended_has_no_variables(npudoctor: Npudoctor) -> None:
     process = subprocess.Popen(["/bin/true"])
     time.sleep(0.2)
-    assert f"no process {process.pid}" in refusal(npudoctor(*ASKED, "--env-of", str(process.pid)))
+    assert f"process {process.pid} does not exist" in refusal(npudoctor(*ASKED, "--env-of", str(process.pid)))
     assert process.wait() == 0
 
 

@@ -107,7 +107,7 @@ def test_a_run_is_shown_and_undone(drop_ins: Path) -> None:
     assert " +0800  finished: 2 applied\n" in blocks.out and "touch /run/lock/one" in blocks.out
     # What is left of the run cannot be undone: that is said each time, with its run and the reason.
     assert (nothing.status, nothing.out.splitlines()[-1]) == (1, "1 refused")
-    assert f"what run {name} did about sick.odd" in " ".join(nothing.out.split())
+    assert f"changes that run {name} made for sick.odd" in " ".join(nothing.out.split())
     assert "why: this cannot be undone: touch /run/lock/two" in nothing.out
     for document in (as_json.json, later_json.json):
         assert errors("history", document) == []
@@ -121,7 +121,8 @@ def test_what_cannot_be_undone_is_named_and_is_no_success(drop_ins: Path) -> Non
     ]  # fmt: skip
     _fixed, plain, as_json, history = run(drop_ins, lines)
     (only,) = history.json["runs"]  # an undo that does nothing is no run
-    assert plain.status == 1 and f"what run {only['run']} did about sick.odd" in " ".join(plain.out.split())
+    shown = " ".join(plain.out.split())
+    assert plain.status == 1 and f"changes that run {only['run']} made for sick.odd" in shown
     assert (as_json.status, as_json.json["changed"], as_json.json["failed"]) == (1, False, True)
     (action,) = as_json.json["actions"]
     assert (action["status"], action["reason"]) == ("refused", "this cannot be undone: touch /run/lock/two")
@@ -140,7 +141,7 @@ def test_the_name_of_a_run(drop_ins: Path) -> None:
     assert (several.status, "2 matches several runs: " in several.err) == (64, True)
     assert (empty.status, "no such run" in empty.err) == (64, True)
     assert (near.status, "did you mean 20" in near.err) == (64, True)
-    assert f"run {name.out.strip()} did about sick.bad" in first.out
+    assert f"changes that run {name.out.strip()} made for sick.bad" in first.out
     assert (first.status, "already" in first.out or "applied" in first.out) == (0, True)
     assert extra.status == 64
 

@@ -193,7 +193,7 @@ def test_what_every_node_must_have_alike_is_left_and_said() -> None:
     machine.variables["HCCL_CONNECT_TIMEOUT"] = "two hours"
     found = _wanted(machine)
     assert "HCCL_CONNECT_TIMEOUT" not in found.changes
-    assert any(note.startswith("left as it is: hccl-env.bad-value") for note in found.notes)
+    assert any(note.startswith("not changed: hccl-env.bad-value") for note in found.notes)
 
 
 def test_a_name_that_no_shell_takes_is_left_alone() -> None:

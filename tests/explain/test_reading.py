@@ -99,7 +99,7 @@ def test_chinese_messages_of_a_chinese_system(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (gzip.compress(LINE.encode() + b"\n" + os.urandom(70_000))[:-9000], "cut off"),
+        (gzip.compress(LINE.encode() + b"\n" + os.urandom(70_000))[:-9000], "truncated"),
         (gzip.compress(LINE.encode())[:12] + b"\xff" * 40, "damaged"),
         (bz2.compress(LINE.encode()), "compressed with bzip2"),
     ],
@@ -110,7 +110,7 @@ def test_what_is_not_whole_says_so(tmp_path: Path, content: bytes, problem: str)
     path.write_bytes(content)
     evidence = read(path)
     assert evidence.problem is not None and problem in evidence.problem
-    assert (ID in ids(evidence)) == (problem == "cut off")
+    assert (ID in ids(evidence)) == (problem == "truncated")
 
 
 def test_a_bomb_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

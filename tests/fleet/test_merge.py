@@ -167,7 +167,7 @@ def test_names_without_end_are_bounded_and_said() -> None:
     good = [ready(f"n{n}", hccl_env={"variables": {"HCCL_CONNECT_TIMEOUT": "600"}}) for n in range(300)]
     fleet = merged(*good, *liars, ready("odd", hccl_env={"variables": {"HCCL_CONNECT_TIMEOUT": "120"}}))
     text = fleet_text(fleet)
-    assert "all that came after the first 500 names" in " ".join(text.split())
+    assert "all variable and package names after the first 500" in " ".join(text.split())
     assert len(fleet.skew) <= 510
     assert "HCCL_CONNECT_TIMEOUT: 600 on 300 nodes" in text and "120 on odd" in text
 

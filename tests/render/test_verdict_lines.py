@@ -177,7 +177,7 @@ def test_the_line_of_fleet_fix_says_why_it_ends_so(seed: int) -> None:
         doubtful = [node for node in nodes if node.error is None and node.exit_code == 2]
         silent = [node for node in nodes if node.error is not None]
         left = [node for node in nodes if node.exit_code == 1]
-        told = {"findings remain on": left, "not check everything on": doubtful,
+        told = {"findings remain on": left, "could not check everything on": doubtful,
                 "no answer from": silent}  # fmt: skip
         for words, group in told.items():
             assert (f"{words} {len(group)}" in line) == bool(group), (line, words)

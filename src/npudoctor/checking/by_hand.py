@@ -71,7 +71,7 @@ SENTENCES = {
     "cann-install.dangling-latest": _REINSTALL,
     "cann-install.missing": N_(
         "ask the administrator to install CANN: the toolkit and kernels .run packages for these "
-        "NPUs, each with --install --install-for-all; to check for the CPU only, pass --expect none"
+        "NPUs, each with --install --install-for-all; to check for the CPU only, use --expect none"
     ),
     "cann-install.mixed-latest": _REINSTALL,
     "cann-install.not-readable": N_(

@@ -57,4 +57,4 @@ def check_lines(host: Host) -> Iterator[tuple[str, str]]:
         yield "npudoctor check", _("can this machine train on its {devices}?", devices=_(", ").join(devices))
     else:
         yield "npudoctor check --expect none", _("for a machine without NPU or GPU, like this one")
-        yield "npudoctor check --expect npu", _("says why there is no NPU, if there should be one")
+        yield "npudoctor check --expect npu", _("shows why no NPU is found, if one is expected")

@@ -166,8 +166,8 @@ def _answer(answer: Explanation) -> str:
         return _("no failure in what was read")
     if answer.unread:
         return ngettext(
-            "no failure in what was read, but {count} input was not read completely",
-            "no failure in what was read, but {count} inputs were not read completely",
+            "no failure in what was read, but {count} input could not be read completely",
+            "no failure in what was read, but {count} inputs could not be read completely",
             len(answer.unread),
             count=len(answer.unread),
         )
