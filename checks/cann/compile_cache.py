@@ -120,7 +120,8 @@ def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _judge_cache(host: Host, cache: Cache) -> Generator[Finding, None, str]:
-    """The findings about one cache; returns why something could not be determined, "" where nothing was."""
+    """Yield the findings about one cache; returns why something could not be determined, "" if everything
+    could."""
     from npudoctor.facts.system.mounts import mount_at
 
     place, foreign = nearest_folder(host.files, cache.path), foreign_user(host)
@@ -224,7 +225,8 @@ def _finding(code: str, text: str, cache: Cache, evidence: tuple[str, ...] = (),
 
 @dataclass(frozen=True)
 class Cache:
-    """One folder. `named_by`: the variable, or "" for the usual place. `builds`: whether locks lie in it."""
+    """One cache folder. `named_by`: the variable that names it, "" for the default place. `builds`: it
+    contains builds with locks."""
 
     path: str
     named_by: str

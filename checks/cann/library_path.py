@@ -125,7 +125,8 @@ def library_path(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _simulate(host: Host) -> tuple[Loader, list[str]]:
-    """The job's process with the frameworks that are installed and what every job loads; their names."""
+    """Simulate the job's process: the installed frameworks and the libraries that every job loads. Returns
+    the loader and the frameworks' names."""
     loader = job.loader(host)
     frameworks = job.frameworks(host)
     for framework in frameworks:
@@ -139,7 +140,8 @@ def _simulate(host: Host) -> tuple[Loader, list[str]]:
 
 
 class LibraryJudge:
-    """The findings about one process, and the one line that corrects LD_LIBRARY_PATH for all of them."""
+    """Judges the libraries of one process, and builds the one line that corrects LD_LIBRARY_PATH for all
+    findings."""
 
     def __init__(self, host: Host, active: Install, loader: Loader, entries: Sequence[str]) -> None:
         self.host, self.active, self.loader, self.entries = host, active, loader, list(entries)
@@ -179,7 +181,7 @@ class LibraryJudge:
         yield from self._report_relative()
 
     def _report_relative(self) -> Iterator[Finding]:
-        """Entries that are not absolute paths, those of one kind together, as the loader takes them."""
+        """Report entries that are not absolute paths, one finding for each kind (empty, relative, ~)."""
         start_folder = working_directory(self.host)
         for kind, entries in relative_entries(self.entries).items():
             text_unused, text_used, text_open = _relative_texts(kind)
@@ -236,7 +238,7 @@ class LibraryJudge:
             yield from self._report_absent(rest)
 
     def _report_absent(self, missing: list[MissingLibrary]) -> Iterator[Finding]:
-        """Libraries that neither CANN nor the driver on this machine has."""
+        """Report libraries that neither CANN nor the driver on this machine has."""
         driver = [library for library in missing if library.name in OF_DRIVER]
         other_libraries = [library for library in missing if library not in driver]
         if driver:

@@ -146,13 +146,13 @@ def _is_valid(row: VariableRow, value: str) -> bool:
 
 
 def _module_levels(value: str) -> list[tuple[str, str]]:
-    """The modules and levels of a list: TBE=0:RUNTIME=1."""
+    """Return the modules and levels of a list such as TBE=0:RUNTIME=1."""
     parts = (part.partition("=") for part in value.split(":"))
     return [(name, level) for name, _equals, level in parts]
 
 
 def _find_unknown_modules(row: VariableRow, value: str) -> Iterator[Finding]:
-    """The findings about the modules of a valid list."""
+    """Yield the findings about the modules of a valid list."""
     if not row.get("modules"):
         return
     unknown = [name for name, _level in _module_levels(value) if name not in MODULES]
@@ -205,7 +205,7 @@ def _is_9_2_or_later(host: Host) -> bool:
 
 
 def _finding(code: str, text: str, name: str, value: str, better: str, **words: str) -> Finding:
-    """The finding; its fix sets `better`, or unsets the variable where that is empty."""
+    """Return the finding; its fix sets `better`, or unsets the variable if that is ""."""
     title = _("set {name} to {value}") if better else _("unset {name}")
     return Finding(
         f"log-settings.{code}",

@@ -118,7 +118,7 @@ def nnal_atb(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _find_users(host: Host) -> Iterator[tuple[Framework, str]]:
-    """For each framework, the first library of it that needs libatb.so."""
+    """Yield each framework with its first library that needs libatb.so."""
     for framework in job.frameworks(host, "torch_npu", "paddle_custom_device"):
         last = framework.modules[-1]
         folder = f"{last.rpartition('/')[0]}/lib"
@@ -131,7 +131,8 @@ def _find_users(host: Host) -> Iterator[tuple[Framework, str]]:
 
 
 class AtbJudge:
-    """ATB in one process. `wanter` is the library that needs it; `hard`: its import fails without."""
+    """Judges ATB in one process. `consumer`: the library that needs it. `is_required`: the import fails
+    without it. `has_vllm_ascend`: vllm-ascend, which uses ATB, is installed."""
 
     def __init__(
         self,

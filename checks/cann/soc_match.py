@@ -110,7 +110,7 @@ def soc_match(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _kernel_chips(files: Files, install: Install) -> list[str]:
-    """The chips for which kernels are installed, as their folders are called."""
+    """Return the chips for which kernels are installed, by the names of their folders."""
     names = {name for folder in ("", "/config") for name in files.names(f"{install.path}/{KERNELS}{folder}")}
     chips = {name for name in names if _CHIP.match(name)}
     for place in record_folders(files, (install.path, install.real)):
@@ -121,7 +121,7 @@ def _kernel_chips(files: Files, install: Install) -> list[str]:
 
 
 def _read_package(files: Files, path: str) -> set[str]:
-    """The chip in the name of an ops package."""
+    """Return the chip in the name of an ops package; empty if the record names none."""
     try:
         record = parse_settings(files.text(path, 1 << 16) or "")
     except CannotTell:

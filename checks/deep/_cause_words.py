@@ -13,9 +13,10 @@ from npudoctor.host.python.interpreter import Distribution
 
 @dataclass(frozen=True)
 class Cause:
-    """`about`: the words by which another finding would speak of it, the most telling first. `understood`:
-    false where the exception is only repeated. `vague`: what is known of such failures
-    may add to it."""
+    """The cause of a failure, as one sentence. `about`: the words by which another finding would name it, the
+    most telling first. `understood`: False if the exception's text is only repeated. `vague`: what `npudoctor
+    explain` knows of such failures may add to it. `owner`: the label of the package that it belongs to, None
+    if unknown."""
 
     sentence: str
     raised: Raised

@@ -213,7 +213,7 @@ def _explain_missing_name(host: Host, raised: Raised) -> Optional[Cause]:
 
 
 def _explain_protobuf(host: Host, raised: Raised) -> Optional[Cause]:
-    """A variable asks for an implementation that the installed protobuf does not have."""
+    """Return the cause if a variable requests an implementation that the installed protobuf does not have."""
     setting = host.variables.get(PROTOBUF)
     if not setting or "google.protobuf.pyext" not in raised.message:
         return None

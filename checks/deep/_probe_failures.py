@@ -46,7 +46,7 @@ class ProbeFailure:
 
     @property
     def facts(self) -> dict[str, object]:
-        """The cause as data. `about`: the words by which another check would speak of it."""
+        """The cause as data for the report. `about`: the words by which another check would name it."""
         cause = self.cause
         if cause is None:
             return {"ending": self.probed.ending}

@@ -13,7 +13,8 @@ from npudoctor.host.devices.npu_tables import NpuProcess
 def report_held(
     check: str, device: str, total: int, processes: Sequence[NpuProcess], holders: DeviceHolders, shared: bool
 ) -> Finding:
-    """`shared`: other devices are free and none was chosen; then another user's process is information."""
+    """Report a device that other processes hold. `total` is in MB. `shared`: other devices are free and none
+    was chosen; then another user's process is only information."""
     text = _("{device} is held by {process}: {memory} MB of {total} MB")
     # No variable chooses devices and some are free: the machine is shared, and another user's job on one is
     # no fault.
@@ -56,8 +57,8 @@ def _held_finding(
 def report_held_outside(
     check: str, device: str, used: int, total: int, unseen: int, core: Optional[int] = None
 ) -> Finding:
-    """A holder that this container does not see. `unseen`: MB that no visible process explains; `core`: how
-    busy the AI core is, in percent, None where that is unknown."""
+    """Report a device whose holder this container cannot see. `used`, `total`: MB. `unseen`: MB that no
+    visible process explains. `core`: load of the AI core in percent, None if unknown."""
     text = _(
         "{device} is in use: {used} MB of {total} MB are taken; this container cannot see which "
         "process uses it"

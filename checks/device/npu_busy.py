@@ -107,7 +107,8 @@ def npu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 @dataclass(frozen=True)
 class ChipUse:
-    """What is known of one chip: its memory, what an idle one uses (None: not known), and who is listed."""
+    """The use of one chip, memory in MB. `idle`: what an idle chip uses, None if unknown. `listed`: the
+    processes of npu-smi's table, None if it has no such table."""
 
     chip: Chip
     used: int

@@ -102,7 +102,8 @@ def cuda_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _find_mismatched(
     module: str, cuda: Optional[DriverLibrary], nvml: Optional[DriverLibrary]
 ) -> Iterator[DriverLibrary]:
-    """The first library whose version differs from the module's; those for forward compatibility may."""
+    """Yield the first library whose version differs from the module's. Libraries for forward compatibility
+    may differ."""
     for library in (nvml, cuda):
         if library and library.version and not library.is_compat and library.version != module:
             yield library

@@ -150,8 +150,8 @@ def _explain_split(gpus: Sequence[Gpu]) -> Optional[Unknown]:
 
 
 def _judge(host: Host, gpus: Sequence[Gpu], is_chosen: bool) -> Generator[Finding, None, Optional[Unknown]]:
-    """A finding for each GPU that a stranger holds, and for each with memory that no process explains;
-    returns what could not be determined."""
+    """Yield a finding for each GPU that a stranger holds and for each with memory that no process explains;
+    returns what could not be determined, None if nothing."""
     holders = DeviceHolders(host)
     in_container = host.system.is_container()
     processes_by_gpu = {gpu: _list_processes(host, gpu, in_container) for gpu in gpus}

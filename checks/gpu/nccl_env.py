@@ -222,7 +222,7 @@ def _finding(
     steps: Optional[tuple[Step, ...]] = None,
     **words: str,
 ) -> Finding:
-    """The finding; its fix unsets the variable where no other steps are given."""
+    """Return the finding; its fix unsets the variable unless other `steps` are given."""
     name = row["name"]
     shown = value if len(value) <= SHOWN else value[:SHOWN] + "..."
     sources = (

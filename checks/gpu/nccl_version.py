@@ -124,7 +124,7 @@ def nccl_version(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _judge(host: Host, use: NcclUse, build: Optional[NcclBuild]) -> Iterator[Finding]:
-    """The first thing to say of one framework's NCCL."""
+    """Yield the first finding about one framework's NCCL."""
     if use.path is None:
         requirement = _requirement(host, use)
         title = _("install the NCCL that it was built with")
@@ -234,7 +234,7 @@ def _report_too_old(host: Host, use: NcclUse, build: NcclBuild, needed: str) -> 
 
 
 def _find_other_copy(host: Host, use: NcclUse, build: NcclBuild, needed: Optional[str]) -> Iterator[Finding]:
-    """A newer copy that somebody may have put in front on purpose."""
+    """Report a newer copy that hides the framework's own, perhaps on purpose."""
     if use.own is None or use.path == use.own or build.version in (None, needed):
         return
     own_build = build_of(host, use.own)
@@ -276,7 +276,8 @@ def _prefer_own(host: Host, use: NcclUse) -> Optional[Fix]:
 
 
 def _requirement(host: Host, use: NcclUse) -> Optional[str]:
-    """The exact NCCL that the framework's own metadata asks for: nvidia-nccl-cu12==2.27.5."""
+    """Return the exact NCCL in the framework's metadata, such as nvidia-nccl-cu12==2.27.5; None if it names
+    none."""
     for distribution in host.interpreter.distributions(use.package)[:1] if use.package else ():
         for line in distribution.header_values("requires-dist"):
             text = line.partition(";")[0].replace(" ", "").replace("(", "").replace(")", "")
@@ -286,7 +287,8 @@ def _requirement(host: Host, use: NcclUse) -> Optional[str]:
 
 
 def _find_lacking(host: Host, use: NcclUse) -> list[str]:
-    """Functions of NCCL that the framework calls and the library lacks, where both can be read."""
+    """Return the NCCL functions that the framework calls and the library lacks; empty if the files cannot be
+    read."""
     if not use.by or use.path is None:
         return []
     try:
@@ -301,7 +303,7 @@ def _find_lacking(host: Host, use: NcclUse) -> list[str]:
 
 
 def _version_key(version: str) -> list[int]:
-    """A key by which versions of plain numbers sort; what follows them does not count."""
+    """Return a sort key for versions of plain numbers; text after a number does not count."""
     numbers = []
     for part in version.partition("+")[0].split("."):
         digits = part[: len(part) - len(part.lstrip("0123456789"))]

@@ -122,7 +122,8 @@ def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _judge_launcher(host: Host, name: str, version: Optional[str]) -> Iterator[Finding]:
-    """What starts the processes, where they are not started yet."""
+    """Judge mpirun, if the processes are not started yet. `version`: that of the loaded library, None if
+    unknown."""
     from npudoctor.facts.job.openmpi import find_launcher, find_library_of, is_other_mpi
 
     path = find_launcher(host)

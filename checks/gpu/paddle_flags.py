@@ -114,7 +114,7 @@ def _judge(host: Host, row: FlagRow, value: str) -> Iterator[Finding]:
 
 
 def _judge_effects(host: Host, row: FlagRow, value: str) -> Iterator[Finding]:
-    """What a valid value does beside the devices and the other flags."""
+    """Judge what a valid value does together with the devices and the other flags."""
     from npudoctor.knowledge.paddle_flags import parse_devices, parse_double
 
     variables, name = host.variables, row["name"]
@@ -152,7 +152,7 @@ def _judge_effects(host: Host, row: FlagRow, value: str) -> Iterator[Finding]:
 
 
 def _finding(code: str, text: str, row: FlagRow, value: str, better: str = "", **words: str) -> Finding:
-    """The finding; its fix sets `better`, or unsets the variable."""
+    """Return the finding; its fix sets `better`, or unsets the variable if that is ""."""
     name = row["name"]
     shown = value if len(value) <= SHOWN else value[:SHOWN] + "..."
     source = _("built-in table of {as_of}: {source}", as_of=row["as_of"], source=row["source"])

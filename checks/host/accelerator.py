@@ -153,7 +153,7 @@ def _exists(host: Host, path: str) -> bool:
 
 
 def _reason(host: Host, accelerators: Accelerators) -> tuple[str, Action]:
-    """Why there is no device node, as far as can be seen, and what provisioning does about it."""
+    """Return why there is no device node, as far as can be seen, and the action for provisioning."""
     if host.system.is_container():
         return _("no {kind} was passed to this container: there is no {node}"), Action.CONFIG
     if accelerators.available_cards:

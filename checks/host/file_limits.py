@@ -207,7 +207,7 @@ def _raise_hard_limit(host: Host) -> Fix:
 
 
 def _obstacle(host: Host, number: int, content: str) -> Optional[str]:
-    """Why the file would be of no use, or do harm; None when it helps."""
+    """Return why the file would be useless or harmful; None if it helps."""
     files = host.running_files
     folder = files.stat(FOLDER)
     if not do_logins_apply_limits(files) or folder is None or not folder.is_dir:
@@ -246,7 +246,7 @@ def _is_slurm_job(host: Host) -> bool:
 
 
 def _service_unit(host: Host) -> Optional[str]:
-    """The unit of a service that the process runs in; None for a login."""
+    """Return the systemd unit of the service that the process belongs to; None for a login."""
     match = _SERVICE.search(_cgroup_text(host))
     return None if match is None or _LOGINS.fullmatch(match[1]) else match[1]
 

@@ -180,7 +180,7 @@ def _kind_text(kind: str) -> str:
 
 
 def _severity(difference: Difference, comparison: SnapshotComparison) -> Optional[Severity]:
-    """How much a difference matters; None when it does not."""
+    """Return the severity of a difference; None if it does not matter."""
     if difference.kind == VERSION:
         if difference.section == "cann" and difference.fact == "component":
             # Reported already by the difference of CANN's own version.

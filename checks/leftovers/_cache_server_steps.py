@@ -12,7 +12,8 @@ from npudoctor.proof.leftovers import StaleSocket
 
 
 def remove_segment(segment: Segment, log: Optional[ServerLog] = None) -> RemoveSharedMemory:
-    """The step that removes this very segment; its log is noted, as the proof of what it spilled."""
+    """Return the step that removes exactly this segment. The device and inode of its log are recorded: they
+    prove later which spilled data is the server's."""
     return RemoveSharedMemory(
         # By shmid and times, never by key: a key may belong to a segment that was created since, a stale id
         # gives EINVAL (shmctl(2)).
@@ -29,7 +30,7 @@ def remove_segment(segment: Segment, log: Optional[ServerLog] = None) -> RemoveS
 
 
 def remove_socket(stale: StaleSocket) -> RemoveSocket:
-    """The step that removes this very socket file."""
+    """Return the step that removes exactly this socket file (device, inode, mtime)."""
     entry = stale.file.entry
     return RemoveSocket(
         path=stale.file.path,
@@ -43,12 +44,12 @@ def remove_socket(stale: StaleSocket) -> RemoveSocket:
 
 
 def restore_socket(socket: SocketFile) -> RestoreSocket:
-    """The step that gives a living server's socket its name back."""
+    """Return the step that gives a running server's socket its original name back."""
     entry = socket.entry
     return RestoreSocket(socket.path, socket.original, entry.dev, entry.ino, entry.mtime_ns, entry.uid)
 
 
 def remove_spill(folder: SpillFolder) -> RemoveFiles:
-    """The step that removes the files of this very folder, then the folder."""
+    """Return the step that removes exactly the files of this folder, then the folder."""
     marks = tuple(FileMark(name, file.dev, file.ino, file.size, file.mtime_ns) for name, file in folder.files)
     return RemoveFiles(folder.path, folder.entry.dev, folder.entry.ino, folder.entry.uid, marks)

@@ -320,7 +320,7 @@ def _report_idle(host: Host, holders: Sequence[DeviceHolder]) -> Iterator[Findin
 
 
 def _name_some(host: Host, pids: Iterable[int], most: int = 4) -> str:
-    """Some of them, and how many more."""
+    """Return the first `most` processes with their names, and how many more there are."""
     labels = [f"{pid} ({_program_name(host, pid)})" for pid in pids]
     return ", ".join(labels[:most]) + (f", ... (+{len(labels) - most})" if len(labels) > most else "")
 
@@ -331,7 +331,7 @@ def _program_name(host: Host, pid: int) -> str:
 
 
 def _lines(host: Host, details: Mapping[int, str]) -> tuple[str, ...]:
-    """A line for each process: whose, since when, what it runs, and what is said of it."""
+    """Return a line for each process: owner, age, command line, and why it is reported."""
 
     names = user_names(host.files)
     lines = [_line(host, pid, why, names) for pid, why in list(details.items())[:SHOWN]]
@@ -356,14 +356,14 @@ def _line(host: Host, pid: int, why: str, names: Mapping[int, str]) -> str:
 
 
 def _inspection_fix(pids: Sequence[int], title: Optional[str] = None) -> Fix:
-    """A line to look at them, and none to end them."""
+    """Return the command that shows the processes; nothing ends them."""
     listed = ",".join(map(str, pids[:SHOWN]))
     command = Command(("ps", "-o", "pid,ppid,user,stat,lstart,wchan,args", "-p", listed))
     return Fix(title or _("inspect them"), steps=(command,), risk=Risk.MANUAL, needs_root=False)
 
 
 def _signal_fix(host: Host, step: SignalProcess) -> Fix:
-    """The step that ends just them."""
+    """Return the fix with the step that ends exactly these processes."""
     return Fix(
         _("end them; this cannot be undone"),
         steps=(step,),

@@ -104,7 +104,8 @@ def temp_files(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _find_folders(host: Host) -> tuple[list[TempFolder], str]:
-    """Those in all temporary folders, and why one could not be looked into."""
+    """Return the leftover candidates in all temporary folders, and why one could not be read ("" if all
+    could)."""
     # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
     # load it.
     from npudoctor.facts.leftovers.temporary_folders import find_temp_folders
@@ -188,7 +189,7 @@ def _judge_lock(host: Host, path: str) -> Iterator[Finding]:
 
 
 def _judge_folders(host: Host, folders: Sequence[TempFolder]) -> Iterator[Finding]:
-    """The folders whose processes are proven gone."""
+    """Report the folders whose processes are proven gone."""
     from npudoctor.proof.temporary_folder import FolderMakers
 
     owners = FolderMakers(host)
@@ -280,7 +281,8 @@ def _removal_fix(host: Host, owner: int, steps: Sequence[Command], *, unproven: 
 
 
 def _remove_folders(host: Host, folders: Sequence[TempFolder]) -> Fix:
-    """By rm -r, which goes through no link: a folder may hold thousands of names, and folders."""
+    """Return rm -r commands, which follow no links: a folder may contain thousands of names and
+    subfolders."""
     heading = _("remove the folders with everything in them; first check that nothing in them is needed")
     commands = [Command(("rm", "-r", "--", folder.path)) for folder in folders]
     # Root is needed as soon as one folder belongs to another user.

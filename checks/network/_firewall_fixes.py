@@ -116,7 +116,7 @@ def _commands(host: Host, blocker: Blocker, sender: str, span: Span, zone: str) 
 
 
 def _is_ufw_on(host: Host, blocker: Blocker) -> bool:
-    """Its default drop is the policy of a chain with an ordinary name."""
+    """Whether ufw is enabled and its default policy is what drops: that is the policy of a built-in chain."""
 
     try:
         settings = host.files.text("/etc/ufw/ufw.conf") or ""

@@ -19,7 +19,7 @@ WELL = ("Success", "Init", "Detect ip set", "Unknown")  # Init: no address was g
 
 @dataclass(frozen=True)
 class PortAddress:
-    """The address of one port and what goes with it, from the port itself or else from the file."""
+    """The address, netmask and gateway of one port, from the port itself, else from the file."""
 
     device: int
     address: str
@@ -42,11 +42,12 @@ class HccnMachine:
 
     @property
     def severity(self) -> Severity:
-        """A fault of a port ends a job of several nodes; one node may meet over other links."""
+        """The severity of a faulty port: it ends a job of several nodes; on one node the NPUs connect over
+        other links."""
         return ERROR if self.has_peers else WARNING
 
     def settings(self) -> list[PortAddress]:
-        """One for each device that has an address."""
+        """Return the settings of each device that has an address."""
         ports = {port.device: port for port in self.ports}
         settings = []
         for device in self.devices:
@@ -265,7 +266,7 @@ def _finding(
 
 
 def facts(machine: HccnMachine) -> Mapping[str, object]:
-    """What each port has, for machines."""
+    """Return what each port has, as facts of the report."""
     names = ("address", "netmask", "gateway", "netdetect", "link", "health", "tls", "mtu")
     ports: dict[str, object] = {}
     for port in machine.ports:

@@ -111,7 +111,7 @@ def _find_claims(host: Host) -> Iterator[PortClaim]:
 
 
 def _ports(claims: Sequence[PortClaim]) -> list[Span]:
-    """The ports of all claims, cut where there are too many."""
+    """Return the ports of all claims, each claim cut to MOST ports."""
     return list(dict.fromkeys(span for claim in claims for span in limit_ports(claim.spans)))
 
 
@@ -132,10 +132,10 @@ class CallerVerdicts:
 
     def __init__(self, host: Host, spans: Sequence[Span]) -> None:
         self._host, begun = host, host.clock.monotonic()
-        self._lost: list[str] = []  # peers whose address nobody knows
+        self._unresolved: list[str] = []  # names of peers that do not resolve
         self.rules = read_rules(host)
         self.callers = list(find_senders(host, self._addresses()))
-        self.for_peers = bool(self.callers or self._lost)
+        self.for_peers = bool(self.callers or self._unresolved)
         if not self.for_peers:
             self.callers = find_any_senders(host)
         self.nodes = node_count(host)
@@ -157,7 +157,7 @@ class CallerVerdicts:
     @property
     def has_callers(self) -> bool:
         """Whether this machine has an address at which another node could connect."""
-        return bool(self.callers or self._lost)
+        return bool(self.callers or self._unresolved)
 
     @property
     def is_verdict_needed(self) -> bool:
@@ -173,7 +173,7 @@ class CallerVerdicts:
         for _caller, (low, high), verdict in self._judged:
             for port in range(low, high + 1):
                 answers_by_port[port].append(verdict.answer)
-        if self._lost:
+        if self._unresolved:
             return {port: worst_answer([*answers, "unknown"]) for port, answers in answers_by_port.items()}
         if self.for_peers:
             return {port: worst_answer(answers) for port, answers in answers_by_port.items()}
@@ -205,8 +205,8 @@ class CallerVerdicts:
         undecided = runs(port for port, answer in self.worst().items() if answer == "unknown")
         if not undecided:
             return ""
-        if self._lost:
-            why = _("the address of {peers} is not known", peers=abbreviate(self._lost))
+        if self._unresolved:
+            why = _("the address of {peers} is not known", peers=abbreviate(self._unresolved))
         elif self.rules.unread:
             why = "; ".join(self.rules.unread)
         elif any(verdict.late for _c, _s, verdict in self._judged):
@@ -224,14 +224,14 @@ class CallerVerdicts:
         )
 
     def _addresses(self) -> Iterator[str]:
-        """The addresses of the peers; a name may have several, of which one is used."""
+        """Yield the addresses of the peers. A name may have several, of which the first is used."""
         for peer in self._host.options.peers:
             if _is_address(peer):
                 yield peer
                 continue
             addresses = self._host.names.resolve(peer).addresses
             if not addresses:
-                self._lost.append(peer)
+                self._unresolved.append(peer)
             yield from addresses[:1]
 
 
@@ -248,7 +248,7 @@ def _is_address(text: str) -> bool:
 
 
 def _judge_claim(host: Host, claim: PortClaim, verdicts: CallerVerdicts) -> Iterator[Finding]:
-    """The finding about the ports of one claim."""
+    """Yield the finding about the ports of one claim, if any is blocked."""
     blocked = verdicts.find_blocked(claim.spans)
     if not blocked:
         return

@@ -353,7 +353,8 @@ def _finding(
     steps: Optional[tuple[Step, ...]] = None,
     **words: str,
 ) -> Finding:
-    """The finding; its fix sets `better`, or unsets the variable where that is empty; `steps`: other ones."""
+    """Return the finding; its fix sets `better`, or unsets the variable if that is "". `steps`: other steps,
+    () for no fix."""
     shown = value if len(value) <= SHOWN else value[:SHOWN] + "..."
     evidence = (
         (_("built-in table of {as_of}: {source}", as_of=row["as_of"], source=row["source"]),) if row else ()

@@ -296,7 +296,7 @@ LONGEST = 200  # characters of a value that are shown
 
 
 def _report_bad_value(value: str, why: str, better: str) -> Finding:
-    """A value that HCCL refuses."""
+    """Report a value that HCCL refuses. `why`: the reason; `better`: an address for the fix, "" to unset."""
     return _finding(
         "bad-value",
         _(
@@ -326,7 +326,7 @@ def _report_pasted(value: str, cleaned: str) -> Finding:
 
 
 def _report_not_ours(value: str, interfaces: Iterable[Interface], better: str, severity: Severity) -> Finding:
-    """An address that no interface of this network namespace carries."""
+    """Report an address that no interface of this network namespace has."""
     return _finding(
         "not-ours",
         _("HCCL_IF_IP is {value}, which is not an address of this machine", value=value),
@@ -346,7 +346,8 @@ def _finding(
     severity: Optional[Severity] = None,
     fix: Optional[Fix] = None,
 ) -> Finding:
-    """`better`: the address that the fix sets; "" unsets the variable, None offers nothing."""
+    """Return the finding. `better`: the address that the fix sets; "" unsets the variable, None gives no
+    fix."""
     if better is not None:
         title = _("set {name} to {value}") if better else _("unset {name}")
         step = Export(NAME, better) if better else Command(("unset", NAME))

@@ -214,7 +214,8 @@ def _judge(
 
 
 def _facts(host: Host, claim: PortClaim, occupied: PortOccupants, holders: PortHolders) -> dict[str, object]:
-    """Free ports as ranges, others each with its holders; `state` is free, partly-free, ancestor or held."""
+    """Return free ports as ranges and other ports with their holders. `state` is free, partly-free, ancestor
+    or held."""
     sockets_by_port: dict[int, tuple[str, list[TcpSocket]]] = {}
     kinds = {"held": occupied.held, "ancestor": occupied.ancestors, "partly-free": occupied.apart}
     for state, sockets in kinds.items():  # the first state of a port counts, the worst

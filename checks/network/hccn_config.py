@@ -122,7 +122,7 @@ def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _reason_not_run(host: Host, program: Optional[str]) -> Optional[str]:
-    """Why hccn_tool is not run; None where it is."""
+    """Return why hccn_tool is not run; None if it is."""
     if program is None:
         return _("hccn_tool was not found: only {conf} was checked", conf=CONF)
     if not host.identity.is_root:

@@ -410,7 +410,8 @@ def _finding(
     better: Optional[str],
     fix: Optional[Fix] = None,
 ) -> Finding:
-    """`better`: the value that the fix sets; "" unsets the variable, None offers nothing."""
+    """Return the finding. `better`: the value that the fix sets; "" unsets the variable, None gives no
+    fix."""
     lines = [interface.description for interface in interfaces]
     if better is not None:
         title = _("set {name} to {value}") if better else _("unset {name}")

@@ -161,7 +161,7 @@ def _judge_extension(
 
 
 def _find_two_flavours(host: Host, winners: dict[str, Distribution]) -> Iterator[Finding]:
-    """Two distributions with the same files in one folder."""
+    """Report two distributions with the same files in one folder."""
     layout = host.interpreter.layout()
     for family in FLAVOURS:
         # Two members of a family in one folder conflict, unless one requires the other: then that is on
@@ -194,7 +194,7 @@ def _find_two_flavours(host: Host, winners: dict[str, Distribution]) -> Iterator
 
 
 def _report_mixed_copy(host: Host, first: Distribution, other: Distribution) -> Finding:
-    """Two versions of one distribution in one folder."""
+    """Report two versions of one distribution in one folder."""
     return Finding(
         "conflicting-packages.mixed-copy",
         _(
@@ -211,7 +211,7 @@ def _report_mixed_copy(host: Host, first: Distribution, other: Distribution) -> 
 
 
 def _report_two_copies(first: Distribution, other: Distribution) -> Finding:
-    """Two versions in two folders."""
+    """Report two versions of one distribution in two folders."""
     words = {
         "first": first.version,
         "folder": site_of(first),
@@ -229,7 +229,7 @@ def _report_two_copies(first: Distribution, other: Distribution) -> Finding:
 
 
 def _report_other_c_library(host: Host, copy: Distribution, path: str, own: str) -> Finding:
-    """No extension module for a Python with this C library."""
+    """Report a package without an extension module for this Python's C library. `own`: gnu or musl."""
     built, own = ("musl", "glibc") if own == "gnu" else ("glibc", "musl")
     words = {"folder": site_of(copy), "built": built, "own": own}
     return Finding(
@@ -249,7 +249,7 @@ def _report_other_c_library(host: Host, copy: Distribution, path: str, own: str)
 def _report_other_machine(
     host: Host, copy: Distribution, machines: Mapping[str, Optional[str]], machine: str
 ) -> Finding:
-    """An extension module for another machine."""
+    """Report an extension module for another machine."""
     path, built = next((path, built) for path, built in machines.items() if built)
     title = _("remove {names}, which cannot run here", names=copy.name)
     words = {"folder": site_of(copy), "built": built, "machine": machine}

@@ -19,7 +19,7 @@ UNLIMITED = -1
 
 
 def limit_line(flag: str, limits: Sequence[int]) -> str:
-    """Both limits as a shell shows them."""
+    """Return both limits as a shell shows them. `limits`: soft and hard, -1 for unlimited."""
     soft, hard = (_show_limit(flag, value) for value in limits)
     return f"ulimit -S{flag[1]} {soft}, ulimit -H{flag[1]} {hard}"
 
@@ -45,7 +45,7 @@ def raise_limit(host: Host, flag: str, limits: Sequence[int], least: int) -> Fix
 
 
 def ask_for_option(*words: str) -> Fix:
-    """What only whoever starts the container can give."""
+    """Return the fix that asks whoever starts the container for an option of `docker run`."""
     return Fix(
         _("ask whoever starts the container to add {options}", options=" ".join(words)),
         risk=Risk.MANUAL,

@@ -10,7 +10,8 @@ from npudoctor.core.lazy import pattern
 
 
 class SystemLibrary(NamedTuple):
-    """What a module is built with: its name, and the packages of Debian and of RPM with its headers."""
+    """The library that a module of the standard library is built with: its name, and the Debian and RPM
+    packages with its headers."""
 
     name: str
     debian: str
@@ -108,7 +109,7 @@ def _version(host: Host) -> str:
 
 
 def _installer(host: Host) -> str:
-    """The program by which this machine installs packages; "" where none is known."""
+    """Return the package manager of this machine; "" if none is known."""
     for name in ("apt-get", "dnf", "yum"):
         if host.files.stat(f"/usr/bin/{name}") is not None:
             return name

@@ -25,9 +25,10 @@ WIDEST = 64  # of a range that is tried
 @dataclass(frozen=True)
 class MeetingPoint:
     """Where ranks meet. `label`: the variable of the port, "" for the loopback address, which no variable
-    names. `launcher`: this job's own launcher listens there already, or will. `here`: False where it is
-    known to be another machine. `listens`: whether somebody on this machine will listen there. `surely`: it
-    is torch that does, on all addresses. `first`: whether the rank that listens is known to run here."""
+    names. `launcher`: this job's own launcher listens there already, or will. `is_here`: False if it is known
+    to be another machine, None if unknown. `listens`: a process of the job will listen there on this machine.
+    `binds_all`: it is torch, which listens on all addresses. `is_first_rank`: the rank that listens is known
+    to run here."""
 
     label: str
     place: str
@@ -45,7 +46,7 @@ class MeetingPoint:
         return self.is_here is False
 
     def question(self) -> dict[str, object]:
-        """For the child."""
+        """Return the point as JSON for the trial's child process."""
         # MindSpore's scheduler binds the address alone; torch's TCPStore binds all addresses; without torch
         # either one will do.
         how = "place" if self.label == "MS_SCHED_PORT" else "any" if self.binds_all else "either"
@@ -62,8 +63,8 @@ class MeetingPoint:
 
 @dataclass(frozen=True)
 class HostPorts:
-    """HCCL's ports on the host, all of one address. `needed`: those without which it does not start; empty
-    where any one of them is enough."""
+    """HCCL's ports on the host, all on one address. `needed`: ports without which HCCL does not start; empty
+    if any one of them is enough."""
 
     label: str
     address: str
@@ -72,7 +73,7 @@ class HostPorts:
     claim: Optional[PortClaim] = None
 
     def question(self) -> dict[str, object]:
-        """For the child."""
+        """Return the ports as JSON for the trial's child process."""
         return {"address": self.address, "ports": list(self.ports)}
 
 

@@ -13,7 +13,8 @@ FAST = 25_000  # Mb/s: what trains over slower ports does not wait for these set
 
 @dataclass(frozen=True)
 class FastLink:
-    """A port with a carrier. `speed` in Mb/s; `device` has the MTU: itself, or the bond that it is in."""
+    """An Ethernet port that has a carrier. `speed`: Mb/s. `device`: the interface whose MTU counts, the port
+    itself or its bond."""
 
     name: str
     device: str
@@ -21,7 +22,8 @@ class FastLink:
 
 
 def fast_links(host: Host) -> list[FastLink]:
-    """Ports of cards, in the kernel's order; empty in a container that has only a virtual one."""
+    """Return the fast Ethernet ports in the kernel's order; empty in a container that has only a virtual
+    interface."""
     links = []
     for interface in host.network.interfaces():
         folder = f"{NET}/{interface.name}"

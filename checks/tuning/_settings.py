@@ -25,14 +25,14 @@ def read_or_empty(host: Host, path: str) -> str:
 
 
 def write_command(value: str, *paths: str) -> tuple[str, ...]:
-    """The argv that writes one value into files of the kernel; the paths may hold a `*` for the shell."""
+    """Return the argv that writes one value into kernel files; the paths may contain a `*` for the shell."""
     if len(paths) == 1 and "*" not in paths[0]:
         return ("sh", "-c", f"echo {value} > {paths[0]}")
     return ("sh", "-c", f"echo {value} | tee {' '.join(paths)}")
 
 
 def write_setting(path: str, value: str, before: str) -> Command:
-    """The line for one file of the kernel, and the one that takes it back."""
+    """Return the command for one kernel file, with the one that undoes it."""
     return Command(write_command(value, path), undo=write_command(before, path))
 
 
@@ -47,7 +47,8 @@ def advise(host: Host, code: str, message: str, title: str, steps: Sequence[Step
 
 
 def numa_nodes(host: Host) -> list[str]:
-    """The NUMA nodes that have memory or CPUs online, by number; empty where the kernel does not say."""
+    """Return the names of the NUMA nodes that are online, by number; empty if the kernel does not report
+    them."""
     return [f"node{number}" for number in sorted(parse_cpu_list(read_or_empty(host, f"{NODES}/online")))]
 
 
