@@ -95,7 +95,7 @@ def nccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     - PyTorch, ProcessGroupNCCL environment variables.
     """
     if host.options.root is not None:
-        raise Skip(_("an image has no running job"))
+        raise Skip(_("an image is not running"))
     variables = host.variables
     set_names = sorted(name for name in variables if name.startswith(PREFIXES))
     if not set_names:

@@ -77,7 +77,7 @@ def paddle_flags(host: Host) -> Iterator[Union[Finding, Facts]]:
     - PaddlePaddle/Paddle, flags.cc and flags_native.cc: the types, and how they are read.
     """
     if host.options.root is not None:
-        raise Skip(_("an image has no running job"))
+        raise Skip(_("an image is not running"))
     variables = host.variables
     if not any(name.startswith("FLAGS_") for name in variables):
         raise Skip(_("none of the variables of this check is set"))

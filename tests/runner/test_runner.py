@@ -65,7 +65,7 @@ class Mute(Exception):
         (saying(Finding("a.odd", "x")), Status.PROBLEM, None, True),
         (saying(Finding("a.bad", "x", severity=Severity.INFO)), Status.OK, None, True),
         (saying(then=Skip("no need")), Status.SKIPPED, "no need", False),
-        (saying(then=NotRunning()), Status.SKIPPED, "an image has no running job", False),
+        (saying(then=NotRunning()), Status.SKIPPED, "an image is not running", False),
         (saying(then=Unknown("no way")), Status.UNKNOWN, "no way", True),
         (saying(then=Unknown("no way", advisory=True)), Status.UNKNOWN, "no way", False),
         (saying(then=Unknown(5)), Status.UNKNOWN, "5", True),  # type: ignore[arg-type]

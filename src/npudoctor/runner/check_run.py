@@ -77,7 +77,7 @@ class CheckRun:
         except Skip as skip:
             self.end(Status.SKIPPED, _error_text(skip))
         except NotRunning:
-            self.end(Status.SKIPPED, _("an image has no running job"))
+            self.end(Status.SKIPPED, _("an image is not running"))
         except CannotTell as unknown:
             self.tried_by = tuple(unknown.tried_by)
             self.end(Status.UNKNOWN, _error_text(unknown), bool(unknown.advisory))

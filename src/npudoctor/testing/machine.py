@@ -177,7 +177,7 @@ def ask(check: Check, host: Host) -> CheckAnswer:
     except Skip as skip:
         status, reason = Status.SKIPPED, str(skip)
     except NotRunning:
-        status, reason = Status.SKIPPED, "an image has no running job"
+        status, reason = Status.SKIPPED, "an image is not running"
     except CannotTell as unknown:
         status, reason, advisory = Status.UNKNOWN, unknown.reason, unknown.advisory
         tried_by = tuple(unknown.tried_by)

@@ -219,7 +219,7 @@ def test_network_mounts(kind: str, vers: str, more: str, codes: list[str]) -> No
 def test_skipped(tmp_path: Path) -> None:
     assert judged({}, variables={}).status is Status.SKIPPED
     told = ask(compile_cache, Host(Options(root=str(tmp_path)), variables={MINDSPORE: "/x"}))
-    assert (told.status, told.reason) == (Status.SKIPPED, "an image has no running job")
+    assert (told.status, told.reason) == (Status.SKIPPED, "an image is not running")
 
 
 def test_a_home_that_is_another_users() -> None:

@@ -453,7 +453,7 @@ def test_the_working_directory_of_the_examined_process(ours: str) -> None:
 def test_cannot_tell_and_does_not_apply() -> None:
     assert judge(system(), []).status is Status.SKIPPED
     assert judge(HEALTHY, None, wanted="none").status is Status.SKIPPED
-    assert judge(HEALTHY, ALL, root="/image").reason == "an image has no running job"
+    assert judge(HEALTHY, ALL, root="/image").reason == "an image is not running"
     asked = judge({**HEALTHY, f"{DRIVER}/driver/{HAL}": unreadable(5)}, ALL)
     assert asked.status is Status.UNKNOWN
     no_python: dict[str, Content] = {"/usr/bin/python3": "#!/bin/sh\n"}

@@ -221,7 +221,7 @@ def test_many_files() -> None:
 def test_skipped(tmp_path: Path) -> None:
     assert asked(log_directory).status is Status.SKIPPED
     told = ask(log_directory, Host(Options(root=str(tmp_path)), variables={OWN: "/x"}))
-    assert (told.status, told.reason) == (Status.SKIPPED, "an image has no running job")
+    assert (told.status, told.reason) == (Status.SKIPPED, "an image is not running")
 
 
 def test_cannot_tell() -> None:

@@ -118,7 +118,7 @@ def test_skipped(tmp_path: Path) -> None:
     assert shell({}).status is Status.SKIPPED
     assert shell({"ASCEND_PROCESS_LOG_PATH": "/x"}).status is Status.SKIPPED
     told = ask(log_settings, Host(Options(root=str(tmp_path)), variables={LEVEL: "0"}))
-    assert (told.status, told.reason) == (Status.SKIPPED, "an image has no running job")
+    assert (told.status, told.reason) == (Status.SKIPPED, "an image is not running")
 
 
 SHELLS: tuple[dict[str, str], ...] = (

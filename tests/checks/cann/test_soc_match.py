@@ -105,7 +105,7 @@ def test_skipped(tmp_path: Path) -> None:
     assert told(card("0xd802")).status is Status.SKIPPED
     assert told(TREE, card("0xd802")).status is Status.SKIPPED  # cann-install tells of it
     answer = ask(soc_match, Host(Options(root=str(tmp_path))))
-    assert (answer.status, answer.reason) == (Status.SKIPPED, "an image has no running job")
+    assert (answer.status, answer.reason) == (Status.SKIPPED, "an image is not running")
 
 
 def test_cannot_tell() -> None:

@@ -139,7 +139,7 @@ def test_something_else_has_the_name(content: Content, what: str) -> None:
 def test_skipped() -> None:
     assert told().status is Status.SKIPPED
     assert told({"/dev/davinci_manager": device()}).status is Status.SKIPPED
-    assert told(nodes(), root="/srv/image").reason == "an image has no running job"
+    assert told(nodes(), root="/srv/image").reason == "an image is not running"
 
 
 def test_cannot_tell() -> None:

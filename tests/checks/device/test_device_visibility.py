@@ -195,4 +195,4 @@ def test_skipped() -> None:
     assert told({}).status is Status.SKIPPED
     assert ask(device_visibility, fake_host(variables={RT: "0"})).status is Status.SKIPPED
     image = fake_host(nodes(), variables={RT: "0"}, root="/srv/image")
-    assert ask(device_visibility, image).reason == "an image has no running job"
+    assert ask(device_visibility, image).reason == "an image is not running"

@@ -103,7 +103,7 @@ def test_what_a_user_may_not_ask_is_not_the_nodes_fault() -> None:
 
 def test_skipped() -> None:
     assert ask(npu_health, fake_host()).status is Status.SKIPPED
-    assert told(npu_health, None, root="/srv/image").reason == "an image has no running job"
+    assert told(npu_health, None, root="/srv/image").reason == "an image is not running"
     assert not npu_health.quick
 
 

@@ -196,4 +196,4 @@ def test_a_drivers_folder_that_is_closed_is_not_not_found(check: Check) -> None:
 
 def test_skipped() -> None:
     assert ask(npu_tool, fake_host()).status is Status.SKIPPED
-    assert told(npu_tool, None, root="/srv/image").reason == "an image has no running job"
+    assert told(npu_tool, None, root="/srv/image").reason == "an image is not running"

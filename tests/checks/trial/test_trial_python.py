@@ -59,7 +59,7 @@ def test_a_log_level_that_torchrun_does_not_know() -> None:
     asked_for: list[object] = []
 
     class Noting(FakeTrials):
-        def tried(self, part: str, **questions: object) -> Trial:
+        def try_part(self, part: str, **questions: object) -> Trial:
             asked_for.append(questions["levels"])
             refused = Attempt("set", 0, why, facts={"step": "log level", "variable": "LOGLEVEL"})
             return Trial((refused,) if questions["levels"] else ())
@@ -265,7 +265,7 @@ def test_it_was_not_started(
     ("trial", "reason"),
     [
         (Trial(hung="start spawn"), "it waited in start spawn"),
-        (Trial(died="import ssl", signal=9), "was ended by signal 9 in import ssl"),
+        (Trial(died="import ssl", signal=9), "was killed by signal 9 in import ssl"),
         (
             Trial((Attempt("start a process", errno.EAGAIN, "no", facts={"step": "remover"}),)),
             "steps that need a file name were skipped",

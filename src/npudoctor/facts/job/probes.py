@@ -128,7 +128,7 @@ def probe(host: Host, script: str, arguments: Sequence[str], timeout: float) -> 
 def _why_not_imported(host: Host) -> Optional[str]:
     """Why nothing may be imported here; None where it may."""
     if host.options.root is not None:
-        return _("an image has no running job")
+        return _("an image is not running")
     if host.options.foreign_variables:
         return _("the examined variables belong to another user: run this check as that user")
     if not host.identity.is_root:

@@ -97,10 +97,10 @@ def _judge_log_format(host: Host, value: str) -> Optional[str]:
 def _one_of(*values: str, exact: bool = True) -> Callable[[Host, str], Optional[str]]:
     """A rule for values from a list. `exact`: upper and lower case differ."""
 
-    def allowed(_host: Host, value: str) -> Optional[str]:
+    def judge_value(_host: Host, value: str) -> Optional[str]:
         return None if (value if exact else value.lower()) in values else ", ".join(values)
 
-    return allowed
+    return judge_value
 
 
 def _judge_level(_host: Host, value: str) -> Optional[str]:
@@ -117,11 +117,11 @@ def _judge_stderr(host: Host, value: str) -> Optional[str]:
 
 
 def _expect_whole(empty: bool) -> Callable[[Host, str], Optional[str]]:
-    def allowed(_host: Host, value: str) -> Optional[str]:
+    def judge_value(_host: Host, value: str) -> Optional[str]:
         right = _WHOLE.fullmatch(value) is not None or (empty and not value)
         return None if right else _("a whole number")
 
-    return allowed
+    return judge_value
 
 
 def _judge_processors(_host: Host, value: str) -> Optional[str]:

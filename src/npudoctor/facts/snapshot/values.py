@@ -27,7 +27,7 @@ class Fact:
 
 def not_running() -> str:
     """Why a fact of a running machine is not told of an image."""
-    return _("an image has no running job")
+    return _("an image is not running")
 
 
 def fact(name: str, ask: Callable[[], Value]) -> Fact:
