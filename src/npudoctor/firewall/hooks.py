@@ -73,7 +73,10 @@ class Firewall:
         return {name for _table, walk in self._walks for name in walk.visited_chains}
 
     def judge(self, first: Packet, bridged: bool = False) -> PortVerdict:
-        """The verdict on a new connection with this first packet; OutOfTime if none was reached in time.
+        """Returns the verdict on a new connection that begins with this packet.
+
+        Raises OutOfTime if none was reached in time. A packet that is dropped for certain is a verdict even
+        then, because no rule that was not evaluated can let it in again.
 
         `bridged`: the packet may come through a bridge, whose ports have rules of their own.
         """

@@ -122,20 +122,32 @@ def _address_test(source: bool, expected: Ranges) -> Test:
 
 
 def _parse_port_test(option: str, values: Sequence[str]) -> Optional[Test]:
-    if option in ("--tcp-flags", "--syn"):  # --syn is short for this pair (iptables-extensions(8), tcp)
-        mask_names, required = ("FIN,SYN,RST,ACK", "SYN") if option == "--syn" else values[:2]
+    """Returns the test that an option about ports or TCP flags stands for; None for any other option."""
+    if option == "--syn":  # short for this pair (iptables-extensions(8), tcp)
+        return _test_flags("FIN,SYN,RST,ACK", "SYN")
+    if option == "--tcp-flags":
+        return _test_flags(*values[:2])
+    if option in ("--dport", "--sport", "--dports", "--sports", "--ports"):
+        return _test_ports(option, values[0])
+    return None
 
-        def has_flags(packet: Packet) -> Truth:
-            mask, bits = _flag_bits(mask_names), _flag_bits(required)
-            possible_flags = list_values(packet.flags) or []
-            truths = {flags & mask == bits for flags in possible_flags} if packet.protocol == TCP else {False}
-            return next(iter(truths)) if len(truths) == 1 else None
 
-        return has_flags
-    if option not in ("--dport", "--sport", "--dports", "--sports", "--ports"):
-        return None
+def _test_flags(mask_names: str, required: str) -> Test:
+    def has_flags(packet: Packet) -> Truth:
+        if packet.protocol != TCP:
+            return False
+        mask, bits = _flag_bits(mask_names), _flag_bits(required)
+        # The answer is known only if all flags that the packet may have give the same one.
+        truths = {flags & mask == bits for flags in list_values(packet.flags) or []}
+        return truths.pop() if len(truths) == 1 else None
+
+    return has_flags
+
+
+def _test_ports(option: str, text: str) -> Test:
+    """`text`: "60000", "60000:60015", or several of these with commas."""
     spans = []
-    for part in values[0].split(","):
+    for part in text.split(","):
         low, colon, high = part.partition(":")
         spans.append((int(low or 0), int(high or _LAST_PORT) if colon else int(low)))
     expected = join_ranges(spans)

@@ -138,16 +138,19 @@ def _lower_limit(resource_: int, most: int) -> None:
 
 
 def _end_all() -> None:
-    """Kill all children until there are none; their orphans become children of this subreaper in turn."""
+    """Kill all children until there are none; their orphans become children of this subreaper in turn.
+
+    waitpid(2) ends the loop: without a child it raises ChildProcessError.
+    """
     until = time.monotonic() + END_SECONDS
-    with contextlib.suppress(ChildProcessError, OSError):
+    with contextlib.suppress(OSError):
         while time.monotonic() < until:
-            # Needs CONFIG_PROC_CHILDREN. Without it the OSError ends the loop, and PR_SET_PDEATHSIG kills the
-            # work alone.
+            # This file needs CONFIG_PROC_CHILDREN. On a kernel without it open() fails, and the loop ends:
+            # then only the work itself is killed, by PR_SET_PDEATHSIG, and its children may outlive it.
             with open("/proc/thread-self/children", encoding="ascii") as file:
                 children = [int(pid) for pid in file.read().split()]
             for pid in children:
-                # It ended by itself.
+                # ESRCH: it has ended by itself.
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
             while os.waitpid(-1, os.WNOHANG)[0]:

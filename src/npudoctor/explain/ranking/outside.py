@@ -33,14 +33,12 @@ def weigh_endings(candidates: Sequence[Candidate], files: Files) -> None:
     for end in candidates:
         if not end.is_from_outside or not end.is_failure or end.is_echo:
             continue
-        weak = end.signature.weight < _STRONG
-        if not weak or not (
-            _has_failed_before(end, candidates, files) or _has_unknown_failure_before(end, files)
-        ):
+        is_weak = end.signature.weight < _STRONG
+        if not is_weak or not _failed_before(end, candidates, files):
             end.score += _CERTAIN
             continue
         end.score = _FOLLOWS
-        # What else is found only in the very lines of an ending follows from the same.
+        # Another signature that matched only these same lines describes the same ending, not its cause.
         lines = {(spot.path, spot.log_line.line) for spot in end.spots}
         for other in candidates:
             if (
@@ -48,6 +46,11 @@ def weigh_endings(candidates: Sequence[Candidate], files: Files) -> None:
                 and {(spot.path, spot.log_line.line) for spot in other.spots} <= lines
             ):
                 other.score = min(other.score, _FOLLOWS)
+
+
+def _failed_before(end: Candidate, candidates: Sequence[Candidate], files: Files) -> bool:
+    """Whether the job had failed before it was ended, for a recognized or an unrecognized reason."""
+    return _has_failed_before(end, candidates, files) or _has_unknown_failure_before(end, files)
 
 
 def _has_failed_before(end: Candidate, candidates: Sequence[Candidate], files: Files) -> bool:

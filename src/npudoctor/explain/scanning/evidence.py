@@ -121,7 +121,11 @@ class Evidence:
         self.lines += later.lines
 
     def renumber_lines(self, renumbered: Callable[[LogLine], LogLine]) -> None:
-        """Give all lines other numbers."""
+        """Replace the line numbers of all matches, marks and starts, in place.
+
+        A part of a file is scanned with numbers from its own first line; `renumbered` returns the line with
+        its number in the whole file.
+        """
         for match in self.matches.values():
             match.ranks = {rank: renumbered(log_line) for rank, log_line in match.ranks.items()}
             match.last = match.last and renumbered(match.last)

@@ -28,34 +28,38 @@ class InstalledCann:
 
 
 def adapt_remedy(remedy: Mapping[str, Sequence[str]], installed: Optional[InstalledCann]) -> tuple[str, ...]:
-    """The lines of a remedy in the language spoken, each once. Where nobody looked, each line that needs CANN
-    or NNAL says so, and what to do without CANN comes last."""
+    """Returns the lines of a remedy in the active language, without repeats, with this machine's paths.
+
+    `installed` is None where the machine was not examined (a log from elsewhere): then each line that needs
+    CANN or NNAL names that condition, and the last line says what to do without CANN.
+    """
     lines: list[str] = []
-    wanting = False
+    depends_on_cann = False
     here = installed or InstalledCann(None, None, None)
     for line in remedy[language()]:
-        of_nnal = bool(_NNAL.search(line))
+        needs_nnal = bool(_NNAL.search(line))
         # Such a line does nothing without CANN.
-        of_cann = bool(_CANN.search(line)) or _ENV in line or _LATEST in line
+        needs_cann = bool(_CANN.search(line)) or _ENV in line or _LATEST in line
         if installed is None:
-            if of_cann:
-                wanting = True
+            if needs_cann:
+                depends_on_cann = True
                 line = _("if CANN is installed: {line}", line=line)
-            elif of_nnal:
+            elif needs_nnal:
                 line = _("if NNAL is installed: {line}", line=line)
-        elif of_cann and here.cann is None:
+        elif needs_cann and here.cann is None:
             line = _("CANN is not installed on this machine: install the release that the framework requires")
-        elif of_nnal and here.nnal_script is None:
+        elif needs_nnal and here.nnal_script is None:
             line = _("NNAL is not installed on this machine: install the release of the CANN in use")
         elif _CANN.search(line) and here.cann_script is None:
             line = _ENV
         else:
-            # A function as replacement: a path with a backslash is not a template then.
+            # Replaced by a function, because re.sub() expands backslashes in a replacement string, and a path
+            # may contain one.
             line = _CANN.sub(lambda _match: here.cann_script or "", line)
             line = _NNAL.sub(lambda _match: here.nnal_script or "", line)
             line = line.replace(_LATEST, here.cann or _LATEST)
         lines.append(line)
-    if wanting:
+    if depends_on_cann:
         lines.append(
             _(
                 "if CANN is not installed: install the release that the framework requires, then follow the "

@@ -162,7 +162,10 @@ class Interpreter:
         return (self._with_headers(copies[0]) for copies in self._copies_by_name().values())
 
     def require_certain_absence(self, name: str) -> None:
-        """CannotTell where what was not found may lie in a folder that only a start of Python would tell."""
+        """Raises CannotTell if a distribution that was not found may still be installed.
+
+        A .pth file with code, or sitecustomize, may add a folder; which one, only a start of Python shows.
+        """
         unread = self.layout().unread
         if unread:
             raise CannotTell(
@@ -171,9 +174,8 @@ class Interpreter:
                     name=name,
                     path=unread[0],
                 ),
-                tried_by=(
-                    "trial-python",
-                ),  # which compares where the job's Python looks with what is known here
+                # That check starts the job's Python, and compares its sys.path with the folders read here.
+                tried_by=("trial-python",),
             )
 
     def _read_layout(self) -> Layout:
