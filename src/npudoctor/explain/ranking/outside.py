@@ -34,7 +34,7 @@ def weigh_endings(candidates: Sequence[Candidate], files: Files) -> None:
         if not end.is_from_outside or not end.is_failure or end.is_echo:
             continue
         is_weak = end.signature.weight < _STRONG
-        if not is_weak or not _failed_before(end, candidates, files):
+        if not is_weak or not _is_after_failure(end, candidates, files):
             end.score += _CERTAIN
             continue
         end.score = _FOLLOWS
@@ -48,7 +48,7 @@ def weigh_endings(candidates: Sequence[Candidate], files: Files) -> None:
                 other.score = min(other.score, _FOLLOWS)
 
 
-def _failed_before(end: Candidate, candidates: Sequence[Candidate], files: Files) -> bool:
+def _is_after_failure(end: Candidate, candidates: Sequence[Candidate], files: Files) -> bool:
     """Whether the job had failed before it was ended, for a recognized or an unrecognized reason."""
     return _has_failed_before(end, candidates, files) or _has_unknown_failure_before(end, files)
 
