@@ -26,7 +26,7 @@ COMMANDS := $(wildcard src/npudoctor/cli/*.py src/npudoctor/cli/fleet/*.py) src/
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help run test test-quick lint format bench docs picture site messages package wheelhouse locked clean test-deps scenarios torture explain-score \
+.PHONY: help run test test-quick lint typed format bench docs picture site messages package wheelhouse locked clean test-deps scenarios torture explain-score \
 	explain-signatures environments new-check release-check starts
 
 help:
@@ -78,6 +78,11 @@ $(VENV)/.installed-dev: $(STAMP_NEEDS)
 	$(BIN)/python -m pip install --quiet $(PIP_ARGS) --editable ".[dev,test]"
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-test
 
+# mypy reads the tree as it is installed, with checks inside the package. Apart from it, whatever one check imports from
+# the file of another has no type: a renamed attribute passed.
+typed:
+	@rm -rf .typed && mkdir -p .typed/npudoctor && ln -s $(CURDIR)/src/npudoctor/* $(CURDIR)/checks .typed/npudoctor/
+
 # 0 ready, 1 not ready, 2 undetermined: in each case a report was made, and that is what is asked for here.
 run: $(VENV)/.installed
 	@$(BIN)/python tools/check_here.py $(BIN)/npudoctor check
@@ -88,16 +93,16 @@ test: $(VENV)/.installed-test
 test-quick: $(VENV)/.installed-test
 	$(PYTEST) -q -n $(PROCESSES) -m "not whole and not slow and not release" $(PYTEST_ARGS)
 
-# step REMEDY COMMAND...: only a command that fails is heard, and then what mends it. The others are run all the same,
-# so that one call says all that there is to mend.
+# step REMEDY COMMAND...: only a command that fails is heard, and then its remedy. The others run too, so that one call
+# shows everything that is to be corrected.
 STEP = failed=0; step() { \
 	remedy=$$1; shift; \
 	said=$$("$$@" 2>&1) || { printf '%s\n' "$$said" "make $@: $$remedy" >&2; failed=1; }; \
 }
 
-lint: $(VENV)/.installed-dev
+lint: $(VENV)/.installed-dev typed
 	@$(STEP); \
-	step "run make format, then mend the lines above by hand" $(BIN)/ruff check --quiet .; \
+	step "run make format, then correct the lines above by hand" $(BIN)/ruff check --quiet .; \
 	step "run make format" $(BIN)/ruff format --quiet --check .; \
 	step "correct the types above" $(BIN)/mypy --no-error-summary; \
 	step "do what the lines above ask for" $(BIN)/python tools/names.py; \
@@ -117,12 +122,12 @@ release-check: $(VENV)/.installed-test
 new-check: $(VENV)/.installed
 	@$(BIN)/python tools/new_check.py "$(ID)" "$(GROUP)"
 
-# Formatted first: what ruff complains of is then what it cannot mend. And last, as what it mends may be a longer line.
+# Formatted first, so that ruff reports only what it cannot fix; and last, because its fixes may make a line longer.
 format: $(VENV)/.installed-dev
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format --quiet .
-	@$(BIN)/ruff check --quiet . || { echo "make format: mend the lines above by hand" >&2; exit 1; }
+	@$(BIN)/ruff check --quiet . || { echo "make format: correct the lines above by hand" >&2; exit 1; }
 
 # All broken environments, and what npudoctor shows is run; 8 GB are kept for the next time.
 environments: $(VENV)/.installed-test

@@ -54,7 +54,7 @@ def test_all_that_fails_says_what_to_do(
     assert done.returncode != 0 and done.stdout == ""
     assert said == [
         "ruff speaks",
-        "make lint: run make format, then mend the lines above by hand",
+        "make lint: run make format, then correct the lines above by hand",
         "python speaks",
         "make lint: run make docs",
     ]
