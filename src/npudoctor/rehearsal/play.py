@@ -97,10 +97,13 @@ class _Rehearsal:
 
     def run(self) -> int:
         code = self._fault.code
-        if self._check()[0] is None:
+        finding, _has_answer = self._check()
+        if finding is None:
             self._say(_("{code} was not found: the rehearsal failed", code=code))
             return NOT_AS_EXPECTED
-        self._show("fix", "--yes", "--risk", "caution")
+        # People copy this line: no option that this fix does not need.
+        risk = ("--risk", "caution") if (finding.get("fix") or {}).get("risk") == "caution" else ()
+        self._show("fix", "--yes", *risk)
         working_remedy = FIX
         lines = self._shown_commands() if self._remedy == TYPED else []
         if lines:
@@ -182,7 +185,10 @@ class _Rehearsal:
 
     def _command_words(self, command: str, options: Sequence[str]) -> list[str]:
         fault_options = self._fault.options if command == "check" else ()
-        return [command, self._fault.check, *fault_options, *options]
+        selection = self._fault.check
+        if command == "fix" and selection == "cache-server":  # as the report advises it (render.text)
+            selection = "--cache-server"
+        return [command, selection, *fault_options, *options]
 
     def _shell_command(self, words: Sequence[str], line: str = "") -> list[str]:
         """The words of a shell in the state reached so far, which runs npudoctor or the given line."""
