@@ -93,17 +93,16 @@ class _Rehearsal:
         self._fault, self._stage, self._start = fault, stage, start
         self._say, self._report, self._terminal = voice.say, voice.report, voice.terminal
         self._options = options
+        self._risks: set[str] = set()  # of the fixes in the last report; a fault may have several findings
         self._shell: list[str] = []  # commands typed into the job's shell that change the shell itself
 
     def run(self) -> int:
         code = self._fault.code
-        finding, _has_answer = self._check()
-        if finding is None:
+        if self._check()[0] is None:
             self._say(_("{code} was not found: the rehearsal failed", code=code))
             return NOT_AS_EXPECTED
-        # People copy this line: no option that this fix does not need.
-        risk = ("--risk", "caution") if (finding.get("fix") or {}).get("risk") == "caution" else ()
-        self._show("fix", "--yes", *risk)
+        # People copy this line: it has no option that these fixes do not need.
+        self._show("fix", "--yes", *(("--risk", "caution") if "caution" in self._risks else ()))
         working_remedy = FIX
         lines = self._shown_commands() if self._remedy == TYPED else []
         if lines:
@@ -180,6 +179,9 @@ class _Rehearsal:
         findings = [
             finding for row in own_rows for finding in row["findings"] if finding["code"] == self._fault.code
         ]
+        self._risks = {
+            finding["fix"]["risk"] for row in own_rows for finding in row["findings"] if finding["fix"]
+        }
         has_answer = all(row["status"] not in _UNANSWERED for row in own_rows)
         return (findings[0] if findings else None), has_answer
 
