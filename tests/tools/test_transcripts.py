@@ -57,7 +57,7 @@ def test_the_documents_show_what_the_program_says(tool: ModuleType, spoken: Any,
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [
-        ("docs/first-check.md", "do not apply.", "do not matter here"),
+        ("docs/first-check.md", "do not apply here", "do not matter here"),
         ("docs/first-check.md", "no framework", "no frameworks"),
         ("docs/first-check.md", "UNDETERMINED: no", "UNCLEAR: no"),
         ("docs/first-check.md", "error cache-server.orphan-segment", "error cache-server.dead-segment"),
