@@ -53,7 +53,7 @@ FORBIDDEN = {
     r"(recogn|initial|organ|optim|synchron)is(e|ing|ation)": "a failure that is not recognised",
     r"\b(colour|behaviour|neighbour)s?\b": "colour words",
 }
-NOT_PROSE = re.compile(r"`[^`]*`|^ {4,}.*$|^```.*?^```|https?://\S+", re.MULTILINE | re.DOTALL)
+NOT_PROSE = re.compile(r"^```.*?^```|`[^`]*`|^ {4,}[^\n]*$|https?://\S+", re.MULTILINE | re.DOTALL)
 
 
 def sentences() -> Iterator[tuple[str, str]]:

@@ -88,3 +88,12 @@ def test_the_picture_tells_the_whole_story(tool: ModuleType, name: str) -> None:
     text = "\n".join(map(tool.plain, tool.read((ROOT / name).read_text(encoding="utf-8"))))
     assert text.startswith("$ npudoctor check cache-server\n") and text.count("\n$ npudoctor ") == 2
     assert "cache-server.orphan-segment" in text and "planned" not in text and "\x1b" not in text
+
+
+@pytest.mark.parametrize("name", ["docs/report.svg", "docs/report.zh.svg"])
+def test_the_fix_that_is_typed_is_the_one_that_the_report_advises(tool: ModuleType, name: str) -> None:
+    lines = [tool.plain(line) for line in tool.read((ROOT / name).read_text(encoding="utf-8"))]
+    (advised,) = [
+        line.partition("npudoctor fix ")[2] for line in lines if "1 error" in line or "1 个错误" in line
+    ]
+    assert advised and f"$ npudoctor fix {advised} --yes" in lines

@@ -93,6 +93,7 @@ class _Rehearsal:
         self._fault, self._stage, self._start = fault, stage, start
         self._say, self._report, self._terminal = voice.say, voice.report, voice.terminal
         self._options = options
+        self._risks: set[str] = set()  # of the fixes in the last report; a fault may have several findings
         self._shell: list[str] = []  # commands typed into the job's shell that change the shell itself
 
     def run(self) -> int:
@@ -100,7 +101,8 @@ class _Rehearsal:
         if self._check()[0] is None:
             self._say(_("{code} was not found: the rehearsal failed", code=code))
             return NOT_AS_EXPECTED
-        self._show("fix", "--yes", "--risk", "caution")
+        # People copy this line: it has no option that these fixes do not need.
+        self._show("fix", "--yes", *(("--risk", "caution") if "caution" in self._risks else ()))
         working_remedy = FIX
         lines = self._shown_commands() if self._remedy == TYPED else []
         if lines:
@@ -177,12 +179,18 @@ class _Rehearsal:
         findings = [
             finding for row in own_rows for finding in row["findings"] if finding["code"] == self._fault.code
         ]
+        self._risks = {
+            finding["fix"]["risk"] for row in own_rows for finding in row["findings"] if finding["fix"]
+        }
         has_answer = all(row["status"] not in _UNANSWERED for row in own_rows)
         return (findings[0] if findings else None), has_answer
 
     def _command_words(self, command: str, options: Sequence[str]) -> list[str]:
         fault_options = self._fault.options if command == "check" else ()
-        return [command, self._fault.check, *fault_options, *options]
+        selection = self._fault.check
+        if command == "fix" and selection == "cache-server":  # as the report advises it (render.text)
+            selection = "--cache-server"
+        return [command, selection, *fault_options, *options]
 
     def _shell_command(self, words: Sequence[str], line: str = "") -> list[str]:
         """The words of a shell in the state reached so far, which runs npudoctor or the given line."""
