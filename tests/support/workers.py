@@ -53,7 +53,6 @@ FILES = {
     "tests/tools/test_bare_install.py": 26,
     "tests/tools/test_new_check.py": 28,
     "tests/rehearsal/test_picture.py": 19,
-    "tests/tools/test_new_check.py": 26,
     "tests/cli/test_deep.py": 26,
     "tests/tools/test_site.py": 24,
     "tests/checks/network/test_firewall_mended.py": 23,
