@@ -106,6 +106,7 @@ lint: $(VENV)/.installed-dev typed
 	step "run make format" $(BIN)/ruff format --quiet --check .; \
 	step "correct the types above" $(BIN)/mypy --no-error-summary; \
 	step "do what the lines above ask for" $(BIN)/python tools/names.py; \
+	step "reword these sentences: subject, verb, object; one idea each" $(BIN)/python tools/wording.py; \
 	step "correct these translations in src/npudoctor/locale" $(BIN)/python tools/messages.py --check; \
 	step "run make docs" $(BIN)/python tools/index.py --check; \
 	step "run make docs" $(BIN)/python tools/readme.py --check; \

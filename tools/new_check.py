@@ -16,12 +16,12 @@ from npudoctor.rehearsal.faults import FAULTS
 from skeletons import CHECK, FAULT, SKELETONS, TEST
 
 ROOT = Path(__file__).resolve().parent.parent
-ID = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
+ID = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 NEXT = """\
 now: fill in what TODO marks, then
   make docs
   {bin}/npudoctor rehearse {id}
-  make format lint test-quick"""
+  a line in CHANGELOG.md, then make format lint test"""
 
 
 def trouble(root: Path, name: str, group: str) -> str:
@@ -30,7 +30,7 @@ def trouble(root: Path, name: str, group: str) -> str:
     groups = {path.parent.name for path in root.glob("checks/*/__init__.py")}
     taken = groups | {check.id for check in checks} | {tag for check in checks for tag in check.tags}
     if not ID.fullmatch(name):
-        return f"{name!r} is not an id: lower-case words joined by hyphens, as driver-version"
+        return f"{name!r} is not an id: one or several lower-case words joined by hyphens, as driver-version"
     if group not in groups:
         return f"no group {group!r}: {', '.join(sorted(groups))} (a new one: checks/__init__.py says how)"
     if name in taken:

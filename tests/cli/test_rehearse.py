@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from npudoctor.cli.rehearse import _find_fault
 from npudoctor.rehearsal.faults import FAULTS
 
 from .command import Npudoctor
@@ -33,3 +34,8 @@ def test_bad_usage_is_one_line(npudoctor: Npudoctor, words: tuple[str, ...], sai
     done = npudoctor("rehearse", *words)
     assert (done.status, done.out) == (64, "")
     assert said in done.err and done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["slow-clock", "clock-source.slow", "clock-source"])
+def test_a_fault_is_found_by_its_name_its_code_and_its_check(name: str) -> None:
+    assert _find_fault(name).name == "slow-clock"

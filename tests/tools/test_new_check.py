@@ -156,6 +156,7 @@ def test_what_is_left_to_do_fails_until_it_is_done(tree: Path) -> None:
         ("Brand-New", "device", "is not an id"),
         ("brand_new", "device", "is not an id"),
         ("../evil", "device", "is not an id"),
+        ("clock", "device", "is taken by another check"),
         ("", "device", "is not an id"),
         ("brand-new", "nope", "no group 'nope': device"),
         ("brand-new", "../device", "no group '../device'"),

@@ -52,6 +52,10 @@ def _find_fault(name: Optional[str]) -> Fault:
     for fault in FAULTS.values():
         if name in (fault.name, fault.code):
             return fault
+    # A check that is new has one fault, named by its symptom: its author knows the id.
+    for fault in FAULTS.values():
+        if name == fault.code.partition(".")[0]:
+            return fault
     names = {names for fault in FAULTS.values() for names in (fault.name, fault.code)}
     raise UsageError(_("no such fault: {name}{suggestion}", name=name, suggestion=suggestion(name, names)))
 

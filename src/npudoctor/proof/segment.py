@@ -108,8 +108,14 @@ def _find_against_a(segment: Segment, socket_file: SocketFile) -> Iterator[str]:
     """Yield what contradicts proof A, where the socket is dead and has the segment's key."""
     if not segment.uid == segment.cuid == socket_file.entry.uid:
         yield _("the segment and the socket do not belong to the same user")
-    if segment.permissions not in (OLD_MODES if socket_file.old else MODES):
-        yield _("mode {mode:o} does not match a cache server's", mode=segment.permissions)
+    modes = OLD_MODES if socket_file.old else MODES
+    if segment.permissions not in modes:
+        expected = "|".join(f"{mode:o}" for mode in modes)
+        yield _(
+            "its mode is {mode:o}, but a cache server creates segments with mode {expected}",
+            mode=segment.permissions,
+            expected=expected,
+        )
     if not is_cache_size(segment.size):
         yield _("its size is not a whole number of GiB")
     if not were_created_together(socket_file, segment):
