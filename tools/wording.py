@@ -19,6 +19,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+# Not a prose linter such as Vale: their rules know common English, and what stood here was rare.
 ROOT = Path(__file__).resolve().parent.parent
 FORBIDDEN = {
     r"\b[Mm]end(s|ed|ing)?\b": "fix mends it",
@@ -85,6 +86,7 @@ def in_english(value: Any) -> Iterator[str]:
 def complaints(texts: list[tuple[str, str]]) -> Iterator[str]:
     """One line for each form: the file, what was found, and the words around it."""
     for place, text in texts:
+        # A manual is wrapped: a form may stand on two lines.
         flat = re.sub(r"\s+", " ", text)
         for form in FORBIDDEN:
             for match in re.finditer(form, flat):
