@@ -77,29 +77,17 @@ class _Explainer:
         self._engine, self._codes, self._errors, self._standing = engine, codes, errors, standing
 
     def explain(self, finding: Finding, row: Result) -> Finding:
-        """The finding with what is known of its cause."""
-        # The cause among those of its row, which its evidence begins with.
-        causes = row.facts.get("causes")
-        first = finding.evidence[0] if finding.evidence else ""
-        cause: Mapping[str, object] = {}
-        for known_cause in causes.values() if isinstance(causes, dict) and first else ():
-            if isinstance(known_cause, dict):
-                message = str(known_cause.get("message") or "").strip().splitlines()
-                text = (
-                    f"{known_cause.get('type')}: {message[0].strip()}"
-                    if message
-                    else str(known_cause.get("type"))
-                )
-                # Evidence may have been cut to a line of bounded length.
-                if text.startswith(first[:200]):
-                    cause = known_cause
-                    break
+        """Returns the finding with the findings that caused it, a remedy and, if it is vague, the title of a
+        signature that matches it.
+        """
+        cause = _find_cause(finding, row)
         about = cause.get("about")
         words = [word for word in about if isinstance(word, str)] if isinstance(about, list) else []
         signature = self._find_signature(finding, bool(words))
         echoes = [code for code in finding.echo_of if code in self._standing]
         echoes += self._codes_mentioning(words)
-        # Of the checks that the signature names, those that must name the cause themselves are left out.
+        # A signature also lists the checks that may have found the cause. Those in ALWAYS count only if the
+        # cause names nothing that their findings could mention.
         for check in signature.checks if signature else ():
             if check not in ALWAYS or not words:
                 echoes += [code for code in self._codes.get(check, ()) if code in self._errors]
@@ -141,3 +129,21 @@ class _Explainer:
             if codes:
                 return codes
         return []
+
+
+def _find_cause(finding: Finding, row: Result) -> Mapping[str, object]:
+    """Returns the cause, among those that the row has as facts, that a finding is about; {} for none.
+
+    The first line of the finding's evidence is the type and message of its exception.
+    """
+    causes = row.facts.get("causes")
+    first = finding.evidence[0] if finding.evidence else ""
+    for cause in causes.values() if isinstance(causes, dict) and first else ():
+        if not isinstance(cause, dict):
+            continue
+        message = str(cause.get("message") or "").strip().splitlines()
+        text = f"{cause.get('type')}: {message[0].strip()}" if message else str(cause.get("type"))
+        # Evidence may have been cut to a line of bounded length.
+        if text.startswith(first[:200]):
+            return cause
+    return {}

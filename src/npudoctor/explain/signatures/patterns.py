@@ -69,10 +69,14 @@ def spellings(literals: Sequence[Literal]) -> list[Text]:
 
 @cache  # a row is judged first, and made ready to be found later
 def analyse(pattern: str) -> tuple[tuple[Literal, ...], tuple[tuple[Literal, ...], ...]]:
-    """The literals one of which is in every match, and the links: all that every match goes through, one by
-    one, each a choice of literals. Unsuitable when there is no literal or it cannot be used."""
+    """Returns what a fast search can look for before the pattern itself is tried.
+
+    First the literals of which every match contains at least one. Then the links: every match contains one
+    literal of each link, in this order. Raises UnsuitablePattern if no literal is long enough.
+    """
     tree = parse_pattern(pattern)
-    # Where a part of it is for any case, all its literals are looked for so.
+    # If any part of the pattern ignores case, all its literals are searched without regard to case: that may
+    # find too much, never too little.
     caseless = bool(tree.state.flags & re.IGNORECASE) or any(
         kind is c.SUBPATTERN and value[1] & re.IGNORECASE for kind, value in _walk(tree)
     )
