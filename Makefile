@@ -58,24 +58,27 @@ help:
 # sources need no reinstall, as the install is editable.
 STAMP_NEEDS = pyproject.toml $(wildcard build_backend/*.py start/* start/.npudoctor*) $(CATALOGUES) $(SIGNATURES) $(COMMANDS) $(BIN)/python
 
+# setuptools warns at each editable install that [tool.distutils] is experimental; nothing can be done about that here.
+INSTALL = env PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet $(PIP_ARGS)
+
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 $(VENV)/.installed: $(STAMP_NEEDS)
-	$(BIN)/python -m pip install --quiet $(PIP_ARGS) --editable .
+	$(INSTALL) --editable .
 	@touch $@
 
 $(VENV)/.installed-test: $(STAMP_NEEDS)
-	$(BIN)/python -m pip install --quiet $(PIP_ARGS) --editable ".[test]"
+	$(INSTALL) --editable ".[test]"
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-package: $(STAMP_NEEDS)
-	$(BIN)/python -m pip install --quiet $(PIP_ARGS) --editable ".[package]"
+	$(INSTALL) --editable ".[package]"
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-dev: $(STAMP_NEEDS)
-	$(BIN)/python -m pip install --quiet $(PIP_ARGS) --editable ".[dev,test]"
+	$(INSTALL) --editable ".[dev,test]"
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-test
 
 # mypy reads the tree as it is installed, with checks inside the package. Apart from it, whatever one check imports from
