@@ -7,7 +7,7 @@ import errno
 import json
 import os
 import signal
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Tuple
 
 from npudoctor.trial.parts.attempts import QUESTIONS, attempt, end, one_at_a_time
 
@@ -123,15 +123,22 @@ def has_room_for_stack() -> bool:
     return True
 
 
-def run_rank(parent: int, gate: int, answers: int, first: bool) -> None:
+def run_rank(parent: int, start: int, gate: int, answers: int, first: bool) -> None:
     """Be one rank: take what a rank takes, report how far it came, and end when the gate is closed, also
     because its holder was killed. Only the `first` opens files: their limit holds for each process.
+
+    `start`: read before anything is taken, as a rank that begins at once takes with its threads what the next
+    rank needs: under a tight pids.max, sometimes a process was refused, and sometimes a thread.
     """
     signal.alarm(QUESTIONS["seconds"])  # a fork has none of its parent's
     if LIBC is not None:
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     # The parent ended before prctl was called.
     if os.getppid() != parent:
+        return
+    is_complete = os.read(start, 1)
+    os.close(start)
+    if not is_complete:
         return
     report: Dict[str, Any] = {"descriptors": 0, "threads": 0, "session": 0}
     if first:  # as launchers start each
@@ -163,7 +170,18 @@ def run_rank(parent: int, gate: int, answers: int, first: bool) -> None:
     os.read(gate, 1)
 
 
+def become_rank(unused: Tuple[int, ...], *ends: Any) -> None:
+    """Be a rank until its end, and never return. `unused`: the parent's ends of the pipes."""
+    try:
+        for descriptor in unused:
+            os.close(descriptor)
+        run_rank(*ends)
+    finally:
+        os._exit(0)
+
+
 def try_ranks() -> None:
+    start_read, start_write = os.pipe()
     gate_read, gate_write = os.pipe()
     answers_read, answers_write = os.pipe()
     ranks: List[int] = []
@@ -180,18 +198,16 @@ def try_ranks() -> None:
             while len(ranks) < RANKS:
                 pid = os.fork()
                 if not pid:
-                    try:
-                        os.close(gate_write)
-                        os.close(answers_read)
-                        run_rank(parent, gate_read, answers_write, not ranks)
-                    finally:
-                        os._exit(0)
+                    ends = start_read, gate_read, answers_write
+                    become_rank((start_write, gate_write, answers_read), parent, *ends, not ranks)
                 ranks.append(pid)
+            os.write(start_write, b"x" * RANKS)  # one for each
         except OSError:
             facts.update(count_usage())
             raise
         finally:
             facts["started"] = len(ranks)
+            os.close(start_write)
             if len(ranks) < RANKS:
                 release()
     # Else the reader would never see the end.
