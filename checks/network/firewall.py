@@ -206,7 +206,7 @@ class CallerVerdicts:
         if not undecided:
             return ""
         if self._unresolved:
-            why = _("the address of {peers} is not known", peers=abbreviate(self._unresolved))
+            why = _("the address of {peers} is unknown", peers=abbreviate(self._unresolved))
         elif self.rules.unread:
             why = "; ".join(self.rules.unread)
         elif any(verdict.late for _c, _s, verdict in self._judged):

@@ -113,6 +113,8 @@ KEEP = "-A INPUT -m conntrack --ctstate ESTABLISHED -j ACCEPT"
         ("-j NFQUEUE --queue-num 0", "unknown"),
         ("-j UNHEARDOF --option x", "unknown"),
         ("-p tcp -m tcp --tcp-flags ALL NONE -j ACCEPT", "blocked"),
+        ("-p tcp -m tcp --tcp-flags SYN,AE SYN -j ACCEPT", "unknown"),
+        ("-p tcp -m tcp --tcp-flags SYN -j ACCEPT", "unknown"),
         ("-m conntrack ! --ctstate INVALID,DNAT -j ACCEPT", "open"),
         ("-m connmark --mark 0x0/0xff -j ACCEPT", "open"),
         ("-m addrtype --src-type LOCAL -j ACCEPT", "blocked"),

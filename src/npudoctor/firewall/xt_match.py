@@ -57,7 +57,7 @@ def option_test(module: str, option: str, values: Sequence[str], is_negated: boo
     """The test for an option of a module, "" for options of every rule; `is_negated`: after a "!"."""
     try:
         test = _parse_test(module, option, values)
-    except (ValueError, IndexError):
+    except (ValueError, IndexError, KeyError):  # KeyError: a flag that no table here has
         test = None
     if test is None:
         return lambda packet: None
@@ -126,17 +126,20 @@ def _parse_port_test(option: str, values: Sequence[str]) -> Optional[Test]:
     if option == "--syn":  # short for this pair (iptables-extensions(8), tcp)
         return _test_flags("FIN,SYN,RST,ACK", "SYN")
     if option == "--tcp-flags":
-        return _test_flags(*values[:2])
+        mask_names, required = values[:2]
+        return _test_flags(mask_names, required)
     if option in ("--dport", "--sport", "--dports", "--sports", "--ports"):
         return _test_ports(option, values[0])
     return None
 
 
 def _test_flags(mask_names: str, required: str) -> Test:
+    # Here, not for each packet: a name that is unknown must make the rule unknown, and not end the check.
+    mask, bits = _flag_bits(mask_names), _flag_bits(required)
+
     def has_flags(packet: Packet) -> Truth:
         if packet.protocol != TCP:
             return False
-        mask, bits = _flag_bits(mask_names), _flag_bits(required)
         # The answer is known only if all flags that the packet may have give the same one.
         truths = {flags & mask == bits for flags in list_values(packet.flags) or []}
         return truths.pop() if len(truths) == 1 else None

@@ -182,7 +182,8 @@ class _Rehearsal:
         self._risks = {
             finding["fix"]["risk"] for row in own_rows for finding in row["findings"] if finding["fix"]
         }
-        has_answer = all(row["status"] not in _UNANSWERED for row in own_rows)
+        # A report without a row of the check is no answer: nothing was examined.
+        has_answer = bool(own_rows) and all(row["status"] not in _UNANSWERED for row in own_rows)
         return (findings[0] if findings else None), has_answer
 
     def _command_words(self, command: str, options: Sequence[str]) -> list[str]:
