@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
+from tests.support.warm_start import run_warm
+
 DROP_IN = '''
 import os, signal, subprocess, sys, time
 from npudoctor import *
@@ -28,40 +30,6 @@ def question(host):
     """
 {body}
 '''
-
-# Lines one after another in one process: loading what each needs is nearly all that a start takes.
-EACH = """
-import json, os, sys, tempfile
-from npudoctor.core.trust import guard
-guard.secure(())
-from npudoctor.cli import main
-from npudoctor.cli.terminal import output, reports
-
-main.exit_now = lambda status: None  # a thread that a slow check left must not end the others
-ended = []
-for words, variables in json.loads(sys.argv[1]):
-    os.environ.clear()
-    os.environ.update(variables)
-    # As they are at a start.
-    output._result, output._emitted, reports._color = 1, False, "auto"
-    streams = [(number, os.dup(number), tempfile.TemporaryFile()) for number in (1, 2)]
-    for number, _kept, file in streams:
-        os.dup2(file.fileno(), number)
-    status = main.run(words)
-    sys.stdout.flush()
-    said = []
-    for number, kept, file in streams:
-        os.dup2(kept, number)
-        os.close(kept)
-        with file:
-            file.seek(0)
-            said.append(file.read().decode())
-    if output._result != 1:
-        os.close(output._result)
-    ended.append((status, *said))
-print(json.dumps(ended), flush=True)
-os._exit(0)
-"""
 
 
 def named(uid: int) -> bool:
@@ -117,8 +85,12 @@ class Npudoctor:
 
     def __call__(self, *arguments: str, **variables: Optional[str]) -> Done:
         """Run it to its end; variables that are None are left out."""
+        environment = self.environment(variables)
+        ended = run_warm(arguments, environment, str(self.folder), 60)
+        if ended is not None:
+            return Done(ended[0], ended[1].decode(), ended[2].decode())
         done = subprocess.run(
-            self.argv(*arguments), env=self.environment(variables), cwd=self.folder, stdin=subprocess.DEVNULL,
+            self.argv(*arguments), env=environment, cwd=self.folder, stdin=subprocess.DEVNULL,
             capture_output=True, timeout=60, check=False,
         )  # fmt: skip
         return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
@@ -129,21 +101,9 @@ class Npudoctor:
         own: Sequence[Mapping[str, Optional[str]]] = (),
         **variables: Optional[str],
     ) -> list[Done]:
-        """Run one line after another in one process, for what lies in their words alone.
-
-        What hangs on a start of its own (streams, signals, what is loaded) needs one, and so does help in
-        Chinese: what options say is translated when they are loaded. `own`: more variables of each line.
-        """
-        environment = self.environment(variables)
+        """Run one line after another; `own`: more variables of each."""
         more: Sequence[Mapping[str, Optional[str]]] = own or [{}] * len(lines)
-        assert len(more) == len(lines)
-        told = json.dumps([(line, self.environment({**variables, **one})) for line, one in zip(lines, more)])
-        done = subprocess.run(
-            [sys.executable, "-c", EACH, told], env=environment, cwd=self.folder, stdin=subprocess.DEVNULL,
-            capture_output=True, timeout=120, check=False,
-        )  # fmt: skip
-        assert (done.returncode, done.stderr) == (0, b""), done
-        return [Done(*ended) for ended in json.loads(done.stdout)]
+        return [self(*line, **{**variables, **one}) for line, one in zip(lines, more)]
 
     def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
         """Start it; standard output and error are pipes unless `options` say otherwise.
