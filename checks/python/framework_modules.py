@@ -283,7 +283,7 @@ def _report_not_built(
         evidence=(copy.folder, *_find_leading_pth(host, module)),
         action=Action.CONFIG,
         fix=fix,
-        echo_of=("source-shadowing.package",),
+        echo_of=("source-shadowing.package", "package-files.interrupted"),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Optional, Union
+from typing import Union
 
 from npudoctor import (
     ERROR,
@@ -22,10 +22,19 @@ from npudoctor import (
     check,
 )
 from npudoctor.checks.python._pip import install_one_of, pip_reinstall
+from npudoctor.core.frozen import replace
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.python.backends import find_backends
+from npudoctor.facts.python.failing_imports import FailingImport, find_failing_imports
 from npudoctor.facts.python.frameworks import FRAMEWORKS, closed_needs, closure_of, require_readable_needs
 from npudoctor.facts.python.installed_modules import list_recorded_files, modules_of
+from npudoctor.facts.python.interrupted import (
+    COMPANIONS,
+    HalfPackage,
+    StoppedInstall,
+    list_half_packages,
+    list_stopped,
+)
 from npudoctor.facts.python.spoiled_files import SpoiledFiles
 from npudoctor.host.fs.archives import list_members
 from npudoctor.host.python.installed_files import (
@@ -37,23 +46,12 @@ from npudoctor.host.python.installed_files import (
     site_of,
 )
 from npudoctor.host.python.interpreter import Distribution, normalize_name
+from npudoctor.host.python.requirements import read_requirement
 
-# What jobs import besides frameworks, and what is often installed over one another.
-COMPANIONS = (
-    *("opencv-python", "opencv-python-headless", "opencv-contrib-python", "opencv-contrib-python-headless"),
-    *(
-        "transformers",
-        "tokenizers",
-        "accelerate",
-        "datasets",
-        "deepspeed",
-        "peft",
-        "triton",
-        "scipy",
-        "numpy",
-    ),
-)
 SHOWN = 3
+# They end with PackageNotFoundError where the metadata of what they require is gone: transformers 5.24,
+# accelerate 1.15. Others never look.
+ASKING = ("transformers", "accelerate")
 # "Unable to find torch_shm_manager" is the first word of `import torch` without it; whether it can be
 # executed, or what it holds, only some jobs ask.
 PROGRAMS = {"torch": "torch/bin/torch_shm_manager"}
@@ -129,22 +127,16 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     - pip, "Ignoring invalid distribution".
     """
     copies = _distributions(host)
-    # pip renames a package that it replaces to ~NAME and removes that at the end: ~orch is left by a killed
-    # pip.
-    folders = [folder for folder in host.interpreter.layout().search_path if folder.endswith("-packages")]
-    half_removed = [
-        (folder, name)
-        for folder in folders
-        for name in host.files.names(folder)
-        if name.startswith("~") and not name.endswith("-info") and _package_name(name) is not None
-    ]
-    if not copies and not half_removed:
+    stopped, half_packages = list_stopped(host), list_half_packages(host)
+    if not copies and not stopped and not half_packages:
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     file_count, closed = 0, {need.copy.folder for need in closed_needs(host)}
+    damages: list[tuple[Distribution, DistributionDamage]] = []
     for copy in copies:
         if copy.folder in closed:  # there is no list of its files
             continue
         damage = find_damage(host.files, copy, list_recorded_files(host, copy))
+        damages.append((copy, damage))
         file_count += damage.listed
         missing = [*_filter_missing(host, copy, damage.missing), *_find_missing_programs(host, copy)]
         if missing:
@@ -156,8 +148,9 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield from _find_two_versions(host, copy)
         yield from _judge_contents(host, copy, damage)
     yield Facts({"distributions": len(copies), "files": file_count})
-    for site, name in half_removed:
-        yield _report_interrupted(host, site, name)
+    yield from _judge_imports(host, damages)
+    yield from (_report_interrupted(host, one) for one in stopped)
+    yield from (_report_half(host, half) for half in half_packages)
     require_readable_needs(host)
 
 
@@ -342,6 +335,7 @@ def _finding(
         evidence=tuple(f"{site}/{path}" for path in paths[:SHOWN]),
         action=Action.CONFIG,
         fix=fix,
+        echo_of=() if code == "package-files.changed" else _stopped_pip(host, copy.name),
     )
 
 
@@ -354,31 +348,99 @@ def _is_grave(host: Host, site: str, path: str) -> bool:
     return entry is not None and entry.size > 0 and not is_complete_elf(host.files, f"{site}/{path}")
 
 
-def _package_name(name: str) -> Optional[str]:
-    """Return the framework or companion whose files pip renamed to this name (~orch is torch); None for
-    others."""
-    tail = normalize_name(name.lstrip("~-"))
-    package_names = (*FRAMEWORKS, *COMPANIONS, "paddle", "mindspore", "tensorflow")
-    return next(
-        (name for name in package_names if len(tail) > 2 and normalize_name(name).endswith(tail)), None
+def _judge_imports(
+    host: Host, damages: Sequence[tuple[Distribution, DistributionDamage]]
+) -> Iterator[Finding]:
+    """Report what the frameworks import in vain, once for each distribution to blame."""
+    reported: set[str] = set()
+    for failing in find_failing_imports(host, damages):
+        if failing.copy.folder not in reported:
+            reported.add(failing.copy.folder)
+            yield _report_failing_import(host, failing)
+
+
+def _report_failing_import(host: Host, failing: FailingImport) -> Finding:
+    copy, broken = failing.copy, failing.broken
+    text = _("{name}: {path} is missing, and {importer} imports it")
+    if broken.name:
+        text = _("{name}: {path} is truncated: it has no {missing}, which {importer} imports")
+    title = _("reinstall {name} over the damaged files", name=copy.label)
+    return Finding(
+        "package-files.cut-short" if broken.name else "package-files.missing",
+        text.format(
+            name=copy.label,
+            path=failing.path or _("module {module}", module=broken.missing),
+            importer=broken.importer,
+            missing=broken.name,
+        ),
+        evidence=(f"{broken.importer}: import {'.'.join(filter(None, [broken.missing, broken.name]))}",),
+        action=Action.CONFIG,
+        fix=pip_reinstall(host, title, copy.requirement if copy.version else normalize_name(copy.name)),
+        echo_of=_stopped_pip(host, copy.name),
     )
 
 
-def _report_interrupted(host: Host, site: str, name: str) -> Finding:
-    package = _package_name(name) or name
-    is_present = host.files.stat(f"{site}/{package.replace('-', '_')}/__init__.py") is not None
-    text = _("{path} was left by an interrupted pip, and {package} itself is missing")
-    if is_present:
-        text = _("{path} was left by an interrupted pip; {package} itself is present")
-    fix: Optional[Fix] = None
-    if not is_present:
-        copy = host.interpreter.installed(package)
-        needed = f"{package}=={copy.version}" if copy else package
-        fix = pip_reinstall(host, _("reinstall {package}", package=package), needed)
+def _report_half(host: Host, half: HalfPackage) -> Finding:
+    requirement = f"{half.name}=={half.version}" if half.version else half.name
+    return Finding(
+        "package-files.missing",
+        _(
+            "{folder} holds {count} modules and libraries of {name}, but no __init__.py: half a package",
+            folder=half.folder,
+            count=half.count,
+            name=half.name,
+        ),
+        evidence=(half.folder,),
+        action=Action.CONFIG,
+        fix=pip_reinstall(host, _("reinstall {package}", package=half.name), requirement),
+        echo_of=_stopped_pip(host, half.name),
+    )
+
+
+def _report_interrupted(host: Host, stopped: StoppedInstall) -> Finding:
+    texts = {
+        "whole": _("{path} was left by an interrupted pip; {package} itself is present"),
+        "gone": _("{path} was left by an interrupted pip, and {package} itself is missing"),
+        "unfinished": _("{path} was left by an interrupted pip, and {package} itself is incomplete"),
+        "unrecorded": _(
+            "{path} was left by an interrupted pip: the files of {package} are present, its metadata is not"
+        ),
+    }
+    is_whole = stopped.state == "whole"
+    # Without its metadata a package can be imported; whoever asks for its version fails.
+    is_mild = stopped.state == "unrecorded" and not _is_asked_for(host, stopped.name)
     return Finding(
         "package-files.interrupted",
-        text.format(path=f"{site}/{name}", package=package),
-        severity=INFO if is_present else ERROR,
-        action=Action.NONE if is_present else Action.CONFIG,
-        fix=fix,
+        texts[stopped.state].format(path=stopped.leftovers[0], package=stopped.name),
+        severity=INFO if is_whole else WARNING if is_mild else ERROR,
+        evidence=stopped.leftovers,
+        action=Action.NONE if is_whole else Action.CONFIG,
+        fix=None if is_whole else _reinstall_and_remove(host, stopped),
+    )
+
+
+def _reinstall_and_remove(host: Host, stopped: StoppedInstall) -> Fix:
+    title = _("reinstall {package}, then remove what pip left", package=stopped.name)
+    fix: Fix = pip_reinstall(host, title, stopped.requirement)
+    # pip warns of an invalid distribution with every command as long as these are there.
+    removal = Command(("rm", "-r", *stopped.leftovers))
+    return replace(fix, steps=(*fix.steps, removal)) if fix.steps else fix
+
+
+def _stopped_pip(host: Host, name: str) -> tuple[str, ...]:
+    """Return the code of the cause where pip was stopped while it replaced this package."""
+    states = {stopped.name: stopped.state for stopped in list_stopped(host)}
+    is_cause = states.get(normalize_name(name), "whole") != "whole"
+    return ("package-files.interrupted",) if is_cause else ()
+
+
+def _is_asked_for(host: Host, name: str) -> bool:
+    """Return whether an installed package looks for the version of this one when it is imported."""
+    layout = host.interpreter.layout()
+    copies = filter(None, (host.interpreter.installed(other) for other in ASKING if other != name))
+    # The frameworks are extras of these, which no requirement names.
+    return any(
+        name in FRAMEWORKS or read_requirement(copy, name, layout) is not None
+        for copy in copies
+        if copy.headers
     )

@@ -17,10 +17,14 @@ BATCH_SIZE = 2000  # files of one question to the disk
 # A row of a file that an import loads, from its suffix to the size. Most rows are of headers, byte code and
 # data: the pattern begins with what these lack, so that the search is fast.
 _LOADED = pattern(r"(\.(?:py|so(?:\.[\d.]+)?)),(?:sha256=)?([^,\n]*),(\d+)")
-# Folders that images for production leave out, and that no job imports.
+# Folders and modules that images for production leave out. Most of them no job imports; torch imports
+# torch.testing, and numpy.testing a module of numpy/_core/tests.
 _OPTIONAL_FOLDERS = frozenset(
     "test tests testing _pytest example examples benchmark benchmarks doc".split(" "),
 )
+_OPTIONAL_MODULE = pattern(r"(?:test_\w+|\w+_test|tests?|conftest|testing\w*)\.py")
+# Of these folders one file is looked for: most of what is left out lies in them, and they go as a whole.
+_TEST_FOLDERS = ("test", "tests")
 
 
 class InstalledFile(NamedTuple):
@@ -56,16 +60,49 @@ def site_of(distribution: Distribution) -> str:
 
 def read_recorded_files(files: Files, distribution: Distribution) -> list[InstalledFile]:
     """The modules and libraries in a distribution's RECORD; none if it has no RECORD, as egg-info."""
+    return read_record(files, distribution)[0]
+
+
+def read_record(files: Files, distribution: Distribution) -> tuple[list[InstalledFile], list[InstalledFile]]:
+    """The modules and libraries in a distribution's RECORD: those that must be there, and those that an image
+    may leave out as long as nothing imports them."""
     if not distribution.folder.endswith(".dist-info"):
-        return []
+        return [], []
     entry = files.stat(f"{distribution.folder}/RECORD")
     text = files.text(f"{distribution.folder}/RECORD", RECORD_LIMIT) if entry and entry.is_file else None
-    recorded = []
+    needed: list[InstalledFile] = []
+    optional: list[InstalledFile] = []
     for match in _LOADED.finditer(text) if text else ():
         path = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.end(1)]
-        if path[0] not in '"./' and _OPTIONAL_FOLDERS.isdisjoint(path.split("/")[:-1]):
-            recorded.append(InstalledFile(path, int(match[3]), match[2]))
-    return recorded
+        if path[0] not in '"./':
+            *folders, name = path.split("/")
+            is_needed = _OPTIONAL_FOLDERS.isdisjoint(folders) and (
+                "test" not in name or _OPTIONAL_MODULE.fullmatch(name) is None
+            )
+            (needed if is_needed else optional).append(InstalledFile(path, int(match[3]), match[2]))
+    return needed, optional
+
+
+def find_left_out(files: Files, site: str, optional: Sequence[InstalledFile]) -> list[str]:
+    """Those of the files that an image may leave out that are not there. Empty ones are not asked for:
+    without an empty `__init__.py` Python imports too."""
+    by_folder: dict[str, list[str]] = {}
+    for file in optional:
+        if file.size:
+            by_folder.setdefault(file.path.rpartition("/")[0], []).append(file.path)
+    asked: list[str] = []
+    for folder, paths in by_folder.items():
+        asked += paths[:1] if folder.rpartition("/")[2] in _TEST_FOLDERS else paths
+    gone = {path for path, size in zip(asked, files.sizes(site, asked) if asked else ()) if size == -1}
+    # Where the one is gone, all of its folder are asked for.
+    more = [
+        path
+        for folder, paths in by_folder.items()
+        for path in paths[1:]
+        if folder.rpartition("/")[2] in _TEST_FOLDERS and paths[0] in gone
+    ]
+    gone |= {path for path, size in zip(more, files.sizes(site, more) if more else ()) if size == -1}
+    return [file.path for file in optional if file.path in gone]
 
 
 def find_damage(
