@@ -238,7 +238,7 @@ def _judge_contents(host: Host, copy: Distribution, damage: DistributionDamage) 
     files, scan = list_recorded_files(host, copy), _scan_files(host, copy)
     spoiled = [
         path
-        for path in scan.find_spoiled(files, damage.sizes, is_framework)
+        for path in scan.find_spoiled(files, damage.sizes, is_framework, damage.mtimes)
         if path not in damage.short and path not in damage.missing
     ]
     changed = [] if is_framework or spoiled else scan.find_changed(files, damage.sizes)

@@ -43,7 +43,8 @@ class DistributionDamage:
     `missing`: gone, or a link that leads to nothing. `short`: smaller than installed, and empty or no whole
     ELF file. `closed`: in a folder that this user may not enter. `sizes`: of each that was listed, as it is
     now; -1 where it is gone, CLOSED where that cannot be told, NO_FILE where it is something else, such as
-    the folder that a container makes to mount a file that is not there.
+    the folder that a container makes to mount a file that is not there. `mtimes`: when each of these was
+    written, in whole seconds.
     """
 
     listed: int
@@ -51,6 +52,7 @@ class DistributionDamage:
     short: tuple[str, ...] = ()
     closed: tuple[str, ...] = ()
     sizes: tuple[int, ...] = ()
+    mtimes: tuple[int, ...] = ()
 
 
 def site_of(distribution: Distribution) -> str:
@@ -111,9 +113,10 @@ def find_damage(
     """What of its list is gone or cut short. Other sizes are no damage: people patch modules, and strip
     libraries."""
     site = site_of(distribution)
-    missing, short, closed, sizes = [], [], [], []
-    for path, size, current_size in _compare_sizes(files, site, recorded):
+    missing, short, closed, sizes, mtimes = [], [], [], [], []
+    for path, size, current_size, mtime in _compare_sizes(files, site, recorded):
         sizes.append(current_size)
+        mtimes.append(mtime)
         if current_size == NO_FILE:
             continue
         if current_size == CLOSED:
@@ -127,7 +130,9 @@ def find_damage(
             not current_size or (".so" in path and not _is_complete(files, f"{site}/{path}", current_size))
         ):
             short.append(path)
-    return DistributionDamage(len(recorded), tuple(missing), tuple(short), tuple(closed), tuple(sizes))
+    return DistributionDamage(
+        len(recorded), tuple(missing), tuple(short), tuple(closed), tuple(sizes), tuple(mtimes)
+    )
 
 
 def share_of_intact_files(files: Files, distribution: Distribution) -> float:
@@ -136,23 +141,23 @@ def share_of_intact_files(files: Files, distribution: Distribution) -> float:
     recorded = read_recorded_files(files, distribution)
     intact = sum(
         size == current_size
-        for _path, size, current_size in _compare_sizes(files, site_of(distribution), recorded)
+        for _path, size, current_size, _mtime in _compare_sizes(files, site_of(distribution), recorded)
     )
     return intact / len(recorded) if recorded else 0.0
 
 
 def _compare_sizes(
     files: Files, site: str, recorded: Sequence[InstalledFile]
-) -> Iterator[tuple[str, int, int]]:
+) -> Iterator[tuple[str, int, int, int]]:
     for start in range(0, len(recorded), BATCH_SIZE):
         batch = recorded[start : start + BATCH_SIZE]
-        current_sizes = files.sizes(site, [file.path for file in batch])
-        for file, size in zip(batch, current_sizes):
+        current_sizes, mtimes = files.stamps(site, [file.path for file in batch])
+        for file, size, mtime in zip(batch, current_sizes, mtimes):
             if size == LINK:
                 # uv and others may install links to a store, which may have been emptied: the target counts.
                 entry = files.stat(f"{site}/{file.path}")
                 size = -1 if entry is None else entry.size if entry.is_file else NO_FILE
-            yield file.path, file.size, size
+            yield file.path, file.size, size, mtime
 
 
 def _is_complete(files: Files, path: str, size: int) -> bool:
