@@ -24,7 +24,8 @@ REWRITTEN = 1000  # sources of the same size that are read where they were writt
 END = 64  # bytes at the end of a source that no crash leaves alone
 EACH = 8  # of the modules deep in a framework, one in so many is looked into: a crash spoils many
 UNCHECKED = 4000  # sources that are compared with byte code, where Python would not compare them
-DEEPEST = 3  # folders down to which byte code that was written later is looked into
+DEEPEST = 3  # folders of a framework down to which byte code that was written later is looked into
+LATE = 2500  # modules of one distribution of which that is asked
 SAMPLE = 256  # headers of byte code by which it is told whether any of a package is so
 
 
@@ -60,8 +61,8 @@ class SpoiledFiles:
     ) -> Iterator[str]:
         """Yield the paths of the files that no import gets through.
 
-        `here`: their sizes now; `mtimes`: when they were written, where that is known. `deep`: also look at the modules right below a package, not only the package
-        itself, and at the ends of many others.
+        `here`: their sizes now; `mtimes`: when they were written, where that is known. `deep`: also look at
+        the modules right below a package, not only the package itself, and at the ends of many others.
         """
         changed: list[str] = []
         keys: list[InstalledFile] = []
@@ -95,7 +96,7 @@ class SpoiledFiles:
         yield from self._find_zeros(keys, _choose_modules(other_modules) if deep else [])
         key_paths = [file.path for file in keys]
         yield from self._find_cut_codes(key_paths)
-        yield from self._find_late_codes([file.path for file in other_modules])
+        yield from self._find_late_codes([file.path for file in other_modules], DEEPEST if deep else 2)
         # Note the stale byte code of these where Python does not compare that of some, as it is made so for
         # whole trees, so that a sample tells; `depth`: how many folders above those of the sample.
         paths = [*(file.path for file in other_modules), *changed]
@@ -169,12 +170,12 @@ class SpoiledFiles:
                 rewritten.append(file.path)
         return rewritten
 
-    def _find_late_codes(self, paths: Sequence[str]) -> Iterator[str]:
+    def _find_late_codes(self, paths: Sequence[str], depth: int) -> Iterator[str]:
         """Yield cut byte code of other modules; only of what was written after the installation, as byte code
         that a crash or a copy cut was."""
         if not self._cached or self._listed_at == sys.maxsize:
             return
-        near = [path for path in paths if path.count("/") <= DEEPEST][:UNCHECKED]
+        near = [path for path in paths if path.count("/") <= depth][:LATE]
         codes = [self._code.path_of(path) for path in near]
         mtimes = self._files.stamps(self._site, codes)[1] if codes else []
         late = [path for path, mtime in zip(near, mtimes) if mtime > self._listed_at + LATER]
