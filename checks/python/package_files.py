@@ -24,7 +24,13 @@ from npudoctor import (
 from npudoctor.checks.python._pip import install_one_of, pip_reinstall
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.python.backends import find_backends
-from npudoctor.facts.python.frameworks import FRAMEWORKS, closed_needs, closure_of, require_readable_needs
+from npudoctor.facts.python.frameworks import (
+    closed_needs,
+    closure_of,
+    is_job_distribution,
+    job_distributions,
+    require_readable_needs,
+)
 from npudoctor.facts.python.installed_modules import list_recorded_files, modules_of
 from npudoctor.facts.python.spoiled_files import SpoiledFiles
 from npudoctor.host.fs.archives import list_members
@@ -41,17 +47,7 @@ from npudoctor.host.python.interpreter import Distribution, normalize_name
 # What jobs import besides frameworks, and what is often installed over one another.
 COMPANIONS = (
     *("opencv-python", "opencv-python-headless", "opencv-contrib-python", "opencv-contrib-python-headless"),
-    *(
-        "transformers",
-        "tokenizers",
-        "accelerate",
-        "datasets",
-        "deepspeed",
-        "peft",
-        "triton",
-        "scipy",
-        "numpy",
-    ),
+    *("tokenizers", "triton", "scipy", "numpy"),
 )
 SHOWN = 3
 # "Unable to find torch_shm_manager" is the first word of `import torch` without it; whether it can be
@@ -136,7 +132,7 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
         (folder, name)
         for folder in folders
         for name in host.files.names(folder)
-        if name.startswith("~") and not name.endswith("-info") and _package_name(name) is not None
+        if name.startswith("~") and not name.endswith("-info") and _package_name(host, name) is not None
     ]
     if not copies and not half_removed:
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
@@ -241,7 +237,7 @@ def _filter_missing(host: Host, copy: Distribution, missing: Sequence[str]) -> l
 
 
 def _judge_contents(host: Host, copy: Distribution, damage: DistributionDamage) -> Iterator[Finding]:
-    is_framework = normalize_name(copy.name) in FRAMEWORKS
+    is_framework = is_job_distribution(host, copy.name)
     files, scan = list_recorded_files(host, copy), _scan_files(host, copy)
     spoiled = [
         path
@@ -354,18 +350,19 @@ def _is_grave(host: Host, site: str, path: str) -> bool:
     return entry is not None and entry.size > 0 and not is_complete_elf(host.files, f"{site}/{path}")
 
 
-def _package_name(name: str) -> Optional[str]:
+def _package_name(host: Host, name: str) -> Optional[str]:
     """Return the framework or companion whose files pip renamed to this name (~orch is torch); None for
     others."""
     tail = normalize_name(name.lstrip("~-"))
-    package_names = (*FRAMEWORKS, *COMPANIONS, "paddle", "mindspore", "tensorflow")
+    own_names = (one.name for one in job_distributions(host))
+    package_names = (*own_names, *COMPANIONS, "paddle", "mindspore", "tensorflow")
     return next(
         (name for name in package_names if len(tail) > 2 and normalize_name(name).endswith(tail)), None
     )
 
 
 def _report_interrupted(host: Host, site: str, name: str) -> Finding:
-    package = _package_name(name) or name
+    package = _package_name(host, name) or name
     is_present = host.files.stat(f"{site}/{package.replace('-', '_')}/__init__.py") is not None
     text = _("{path} was left by an interrupted pip, and {package} itself is missing")
     if is_present:
