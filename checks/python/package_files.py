@@ -26,7 +26,13 @@ from npudoctor.core.frozen import replace
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.python.backends import find_backends
 from npudoctor.facts.python.failing_imports import FailingImport, find_failing_imports
-from npudoctor.facts.python.frameworks import FRAMEWORKS, closed_needs, closure_of, require_readable_needs
+from npudoctor.facts.python.frameworks import (
+    closed_needs,
+    closure_of,
+    is_job_distribution,
+    job_distributions,
+    require_readable_needs,
+)
 from npudoctor.facts.python.installed_modules import list_recorded_files, modules_of
 from npudoctor.facts.python.interrupted import (
     COMPANIONS,
@@ -234,7 +240,7 @@ def _filter_missing(host: Host, copy: Distribution, missing: Sequence[str]) -> l
 
 
 def _judge_contents(host: Host, copy: Distribution, damage: DistributionDamage) -> Iterator[Finding]:
-    is_framework = normalize_name(copy.name) in FRAMEWORKS
+    is_framework = is_job_distribution(host, copy.name)
     files, scan = list_recorded_files(host, copy), _scan_files(host, copy)
     spoiled = [
         path
@@ -438,9 +444,10 @@ def _is_asked_for(host: Host, name: str) -> bool:
     """Return whether an installed package looks for the version of this one when it is imported."""
     layout = host.interpreter.layout()
     copies = filter(None, (host.interpreter.installed(other) for other in ASKING if other != name))
+    frameworks = {one.name for one in job_distributions(host) if not one.trainer}
     # The frameworks are extras of these, which no requirement names.
     return any(
-        name in FRAMEWORKS or read_requirement(copy, name, layout) is not None
+        name in frameworks or read_requirement(copy, name, layout) is not None
         for copy in copies
         if copy.headers
     )

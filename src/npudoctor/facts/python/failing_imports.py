@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from npudoctor.core.frozen import dataclass
-from npudoctor.facts.python.frameworks import closure_of
+from npudoctor.facts.python.frameworks import installed_job_distributions
 from npudoctor.facts.python.installed_modules import (
     is_editable,
     list_optional_files,
@@ -79,9 +79,15 @@ def find_failing_imports(
 
 
 def _list_roots(host: Host) -> list[str]:
-    copies = [*closure_of(host).roots, *filter(None, map(host.interpreter.installed, COMPANIONS))]
-    modules = dict.fromkeys(module_of(copy.name) for copy in copies)
-    return [name for module in modules for name in (module, *_PARTS.get(module, ()))]
+    """The modules that jobs import, in their order."""
+    roots: dict[str, None] = {}
+    for one in installed_job_distributions(host):
+        for statement in one.imports:  # import a.b; from a.b import c
+            module = statement.split()[1].rstrip(",;")
+            roots.update(dict.fromkeys((module, *_PARTS.get(module, ()))))
+    companions = filter(None, map(host.interpreter.installed, COMPANIONS))
+    roots.update(dict.fromkeys(module_of(copy.name) for copy in companions))
+    return [*roots]
 
 
 def _module_at(path: str) -> str:

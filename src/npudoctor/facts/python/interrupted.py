@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.lazy import pattern
-from npudoctor.facts.python.frameworks import FRAMEWORKS, closure_of
+from npudoctor.facts.python.frameworks import closure_of, job_distributions
 from npudoctor.facts.python.installed_modules import list_recorded_files, module_of, modules_of
 from npudoctor.host.host import Host
 from npudoctor.host.python.installed_files import (
@@ -22,18 +22,7 @@ from npudoctor.host.python.metadata import parse_headers, read_metadata
 # What jobs import besides frameworks, and what is often installed over one another.
 COMPANIONS = (
     *("opencv-python", "opencv-python-headless", "opencv-contrib-python", "opencv-contrib-python-headless"),
-    *(
-        "transformers",
-        "tokenizers",
-        "accelerate",
-        "datasets",
-        "deepspeed",
-        "peft",
-        "triton",
-        "scipy",
-        "numpy",
-    ),
-    *("trl", "lightning", "pytorch-lightning", "sentence-transformers", "diffusers", "timm", "safetensors"),
+    *("tokenizers", "triton", "scipy", "numpy"),
 )
 # pip's AdjacentTempDirectory: ~ and perhaps more of these in the place of as many first letters.
 _STASHED = pattern(r"~[-~.=%0-9]*(?P<tail>.*)")
@@ -75,10 +64,12 @@ class HalfPackage:
     count: int
 
 
-def relevant_names(host: Host) -> set[str]:
-    """The frameworks, what jobs import beside them, and all that the installed ones require."""
-    closure = closure_of(host)
-    return {*FRAMEWORKS, *COMPANIONS, *closure.names}
+def relevant_modules(host: Host) -> dict[str, str]:
+    """The frameworks, what jobs import beside them, and all that the installed ones require: the module of
+    each, by the distribution's name."""
+    own = {one.name: one.modules[0] for one in job_distributions(host) if one.modules}
+    others = sorted({*COMPANIONS, *closure_of(host).names} - own.keys())
+    return {**own, **{name: module_of(name) for name in others}}
 
 
 def list_stopped(host: Host) -> list[StoppedInstall]:
@@ -91,20 +82,20 @@ def _find_stopped(host: Host) -> Iterator[StoppedInstall]:
         stashed = sorted(name for name in modules_of(host).names(site) if name.startswith("~"))
         if not stashed or not site.endswith("-packages"):
             continue
-        names = relevant_names(host)
+        module_by_name = relevant_modules(host)
         leftovers_by_name: dict[str, list[str]] = {}
         version_by_name: dict[str, str] = {}
         owner_by_top: dict[str, str] = {}
         for entry in (entry for entry in stashed if entry.endswith("-info")):
-            name, version = _read_identity(host, f"{site}/{entry}", names)
-            if name in names:
+            name, version = _read_identity(host, f"{site}/{entry}", module_by_name)
+            if name in module_by_name:
                 leftovers_by_name[name] = [f"{site}/{entry}"]
                 version_by_name[name] = version
                 for top in _list_tops(_read_stashed_record(host, site, entry)):
                     owner_by_top[top] = name
-        for name in names:
-            owner_by_top.setdefault(module_of(name).partition(".")[0], name)
-            owner_by_top.setdefault(f"{module_of(name)}.libs", name)
+        for name, module in module_by_name.items():
+            owner_by_top.setdefault(module.partition(".")[0], name)
+            owner_by_top.setdefault(f"{module}.libs", name)
             copy = host.interpreter.installed(name)
             for top in _list_tops(list_recorded_files(host, copy)) if copy is not None else ():
                 owner_by_top[top] = name
@@ -125,7 +116,7 @@ def _original_name(entry: str, names: Iterable[str]) -> str:
     return min(fitting, key=lambda name: (abs(len(name) - len(entry)), name), default="")
 
 
-def _read_identity(host: Host, folder: str, names: set[str]) -> tuple[str, str]:
+def _read_identity(host: Host, folder: str, names: Iterable[str]) -> tuple[str, str]:
     """Name and version by metadata that was moved aside; by the folder's name where it is empty."""
     headers = dict(parse_headers(read_metadata(host.files, folder)))
     if headers.get("name"):
@@ -154,7 +145,7 @@ def _describe(host: Host, name: str, version: str, site: str, leftovers: Sequenc
     state = "unrecorded"
     if listed and copy is not None:
         state = "unfinished" if find_damage(host.files, copy, listed).missing else "whole"
-    elif not _has_package(host, name, site):
+    elif not _has_package(host, relevant_modules(host)[name], site):
         state = "gone"
     elif copy is not None and copy.folder.endswith(".dist-info"):
         state = "unfinished"  # the list of its files is written last
@@ -165,8 +156,8 @@ def _describe(host: Host, name: str, version: str, site: str, leftovers: Sequenc
     return StoppedInstall(name, version or (copy.version if copy else ""), site, tuple(leftovers), state)
 
 
-def _has_package(host: Host, name: str, site: str) -> bool:
-    path = f"{site}/{module_of(name).replace('.', '/')}"
+def _has_package(host: Host, module: str, site: str) -> bool:
+    path = f"{site}/{module.replace('.', '/')}"
     folder, _slash, last = path.rpartition("/")
     names = modules_of(host).names
     return f"{last}.py" in names(folder) or any(part.startswith("__init__.") for part in names(path))
@@ -190,8 +181,7 @@ def list_half_packages(host: Host) -> list[HalfPackage]:
 def _find_half_packages(host: Host) -> Iterator[HalfPackage]:
     modules = modules_of(host)
     seen: set[str] = set()
-    for name in sorted(relevant_names(host), key=lambda name: (name not in FRAMEWORKS, name)):
-        module = module_of(name)
+    for name, module in relevant_modules(host).items():
         first = module.partition(".")[0]
         for site in host.interpreter.layout().search_path:
             folder = f"{site}/{module.replace('.', '/')}"
