@@ -16,7 +16,8 @@ from npudoctor.checks.deep._probe_failures import (
 )
 from npudoctor.core.frozen import replace
 from npudoctor.facts.job.probes import NoTimeLeft, ProbeResult, probe
-from npudoctor.facts.python.frameworks import installed_job_distributions
+from npudoctor.facts.python.frameworks import installed_job_distributions, job_distributions
+from npudoctor.facts.python.interrupted import list_half_packages, list_stopped
 from npudoctor.knowledge.distributions import JobDistribution
 
 # What the import of these begins with, by their own modules: where that does not end, neither does theirs.
@@ -70,7 +71,10 @@ def framework_imports(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `npudoctor explain --help`.
     """
-    installed = {one: copy for one, copy in installed_job_distributions(host).items() if one.imports}
+    installed = [one for one in installed_job_distributions(host) if one.imports]
+    # Of what a stopped pip left in two halves nothing is installed.
+    halves = {half.name for half in (*list_stopped(host), *list_half_packages(host))}
+    installed += [one for one in job_distributions(host) if one.name in halves and one not in installed]
     if not installed:
         host.interpreter.require_certain_absence("torch")
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
@@ -78,7 +82,7 @@ def framework_imports(host: Host) -> Iterator[Union[Finding, Facts]]:
     todo = list(dict.fromkeys(_words(one.imports) for one in installed if not one.trainer))
     for modules in todo:
         yield from tried.note(host, modules[-1], ".".join(modules), _probe_import(host, modules, todo))
-    for one, base, imports in _choose_together(host, [*installed], tried):
+    for one, base, imports in _choose_together(host, installed, tried):
         modules = (*base, *_words(imports))
         yield from tried.note(host, one.modules[0], one.modules[0], _probe_import(host, modules, []), imports)
     yield from tried.list_slow()

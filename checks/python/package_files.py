@@ -30,7 +30,6 @@ from npudoctor.facts.python.frameworks import (
     closed_needs,
     closure_of,
     is_job_distribution,
-    job_distributions,
     require_readable_needs,
 )
 from npudoctor.facts.python.installed_modules import list_recorded_files, modules_of
@@ -38,6 +37,7 @@ from npudoctor.facts.python.interrupted import (
     COMPANIONS,
     HalfPackage,
     StoppedInstall,
+    find_asking,
     list_half_packages,
     list_stopped,
 )
@@ -52,12 +52,8 @@ from npudoctor.host.python.installed_files import (
     site_of,
 )
 from npudoctor.host.python.interpreter import Distribution, normalize_name
-from npudoctor.host.python.requirements import read_requirement
 
 SHOWN = 3
-# They end with PackageNotFoundError where the metadata of what they require is gone: transformers 5.24,
-# accelerate 1.15. Others never look.
-ASKING = ("transformers", "accelerate")
 # "Unable to find torch_shm_manager" is the first word of `import torch` without it; whether it can be
 # executed, or what it holds, only some jobs ask.
 PROGRAMS = {"torch": "torch/bin/torch_shm_manager"}
@@ -151,12 +147,13 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
         if damage.short:
             text = _("{name}: {count} of {all} modules and libraries are truncated, such as {path}")
             yield _finding(host, "package-files.cut-short", text, copy, damage.short, damage.listed)
+        yield from _judge_metadata(host, copy)
         yield from _find_two_versions(host, copy)
         yield from _judge_contents(host, copy, damage)
     yield Facts({"distributions": len(copies), "files": file_count})
-    yield from _judge_imports(host, damages)
     yield from (_report_interrupted(host, one) for one in stopped)
     yield from (_report_half(host, half) for half in half_packages)
+    yield from _judge_imports(host, damages)  # last, as it may read thousands of sources
     require_readable_needs(host)
 
 
@@ -170,6 +167,36 @@ def _find_missing_programs(host: Host, copy: Distribution) -> list[str]:
     ):
         return []
     return [path] if f"\n{path}," in f"\n{host.files.text(record, RECORD_LIMIT)}" else []
+
+
+def _judge_metadata(host: Host, copy: Distribution) -> Iterator[Finding]:
+    """Report metadata that is empty or gone where a package looks for it when it is imported. Images leave it
+    out on purpose, and most packages never look."""
+    if copy.headers and copy.folder.endswith(("-info", "EGG-INFO")):
+        return
+    asking = find_asking(host, normalize_name(copy.name))
+    path = f"{copy.folder}/METADATA"
+    entry = host.files.stat(path) if copy.folder.endswith(".dist-info") else None
+    if copy.folder.endswith(".dist-info") and (entry is None or entry.size):
+        return
+    if entry is None and asking is None:
+        return
+    code, text = "package-files.cut-short", _("{name}: {path} is empty")
+    if asking is not None and entry is not None:
+        text = _("{name}: {path} is empty, and {asking} looks for its version")
+    elif asking is not None:
+        code = "package-files.missing"
+        text = _("{name}: its metadata (dist-info) is missing, and {asking} looks for its version")
+    title = _("reinstall {name}", name=copy.label)
+    yield Finding(
+        code,
+        text.format(name=copy.label, path=path, asking=asking),
+        severity=WARNING if asking is None else ERROR,
+        evidence=(copy.folder,),
+        action=Action.CONFIG,
+        fix=pip_reinstall(host, title, copy.requirement if copy.version else normalize_name(copy.name)),
+        echo_of=_stopped_pip(host, copy.name),
+    )
 
 
 def _find_two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
@@ -370,12 +397,14 @@ def _report_failing_import(host: Host, failing: FailingImport) -> Finding:
     text = _("{name}: {path} is missing, and {importer} imports it")
     if broken.name:
         text = _("{name}: {path} is truncated: it has no {missing}, which {importer} imports")
+    elif broken.is_cut:
+        text = _("{name}: {path} is truncated, and {importer} imports it")
     title = _("reinstall {name} over the damaged files", name=copy.label)
     return Finding(
-        "package-files.cut-short" if broken.name else "package-files.missing",
+        "package-files.cut-short" if broken.name or broken.is_cut else "package-files.missing",
         text.format(
             name=copy.label,
-            path=failing.path or _("module {module}", module=broken.missing),
+            path=failing.path or broken.path or _("module {module}", module=broken.missing),
             importer=broken.importer,
             missing=broken.name,
         ),
@@ -414,7 +443,7 @@ def _report_interrupted(host: Host, stopped: StoppedInstall) -> Finding:
     }
     is_whole = stopped.state == "whole"
     # Without its metadata a package can be imported; whoever asks for its version fails.
-    is_mild = stopped.state == "unrecorded" and not _is_asked_for(host, stopped.name)
+    is_mild = stopped.state == "unrecorded" and find_asking(host, stopped.name) is None
     return Finding(
         "package-files.interrupted",
         texts[stopped.state].format(path=stopped.leftovers[0], package=stopped.name),
@@ -438,16 +467,3 @@ def _stopped_pip(host: Host, name: str) -> tuple[str, ...]:
     states = {stopped.name: stopped.state for stopped in list_stopped(host)}
     is_cause = states.get(normalize_name(name), "whole") != "whole"
     return ("package-files.interrupted",) if is_cause else ()
-
-
-def _is_asked_for(host: Host, name: str) -> bool:
-    """Return whether an installed package looks for the version of this one when it is imported."""
-    layout = host.interpreter.layout()
-    copies = filter(None, (host.interpreter.installed(other) for other in ASKING if other != name))
-    frameworks = {one.name for one in job_distributions(host) if not one.trainer}
-    # The frameworks are extras of these, which no requirement names.
-    return any(
-        name in frameworks or read_requirement(copy, name, layout) is not None
-        for copy in copies
-        if copy.headers
-    )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.lazy import pattern
-from npudoctor.facts.python.frameworks import closure_of, job_distributions
+from npudoctor.facts.python.frameworks import closure_of, installed_job_distributions, job_distributions
 from npudoctor.facts.python.installed_modules import list_recorded_files, module_of, modules_of
 from npudoctor.host.host import Host
 from npudoctor.host.python.installed_files import (
@@ -18,6 +19,7 @@ from npudoctor.host.python.installed_files import (
 )
 from npudoctor.host.python.interpreter import Distribution, normalize_name
 from npudoctor.host.python.metadata import parse_headers, read_metadata
+from npudoctor.knowledge import requirements as rows
 
 # What jobs import besides frameworks, and what is often installed over one another.
 COMPANIONS = (
@@ -27,6 +29,9 @@ COMPANIONS = (
 # pip's AdjacentTempDirectory: ~ and perhaps more of these in the place of as many first letters.
 _STASHED = pattern(r"~[-~.=%0-9]*(?P<tail>.*)")
 _INFO = pattern(r"(?P<name>.*?)-(?P<version>\d[^-]*)\.(?:dist-info|egg-info)\Z")
+# They look for the version of the framework that they extend: importlib.metadata.version("torch") in
+# accelerate/utils/versions.py of 1.15, is_torch_available in transformers 5.24.
+_ASKING = ("transformers", "accelerate")
 _SHORTEST = 3  # letters that are left of a name; fewer could be anything's
 _MANY = 20  # modules that no folder of another purpose has
 _DEPTH = 3  # folders down to which a package's modules are looked for
@@ -70,6 +75,19 @@ def relevant_modules(host: Host) -> dict[str, str]:
     own = {one.name: one.modules[0] for one in job_distributions(host) if one.modules}
     others = sorted({*COMPANIONS, *closure_of(host).names} - own.keys())
     return {**own, **{name: module_of(name) for name in others}}
+
+
+def find_asking(host: Host, name: str) -> Optional[str]:
+    """An installed package that looks for the version of this one when it is imported, and ends where there
+    is no metadata of it; None if none is known. Most never look."""
+    frameworks = {one.name for one in job_distributions(host) if not one.trainer}
+    for one, copy in installed_job_distributions(host).items():
+        if one.name == name or not copy.headers:
+            continue
+        enforced = rows.find_enforced_row(host.knowledge, one.name, copy.version, name) is not None
+        if enforced or (one.name in _ASKING and name in frameworks and one.after == name):
+            return copy.label
+    return None
 
 
 def list_stopped(host: Host) -> list[StoppedInstall]:

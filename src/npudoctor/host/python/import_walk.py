@@ -28,11 +28,18 @@ MOST = 8000  # modules; a trainer's whole stack has five thousand
 @dataclass(frozen=True)
 class BrokenImport:
     """An import that cannot succeed. `importer`: the file with the statement; `missing`: the module that it
-    names; `name`: what that module does not have, "" where the module itself is gone."""
+    names; `name`: what that module does not have, "" where the module itself is gone. `is_cut`: the module is
+    there, and its text ends in the middle; `path` is its file."""
 
     importer: str
     missing: str
     name: str = ""
+    path: str = ""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the module is there and holds less than it did."""
+        return bool(self.path)
 
 
 class ImportWalk:
@@ -83,13 +90,25 @@ class ImportWalk:
         if source is None:
             return
         offered = self._offered.get(base)
+        if offered is None and base.partition(".")[0] in self._complete and self._is_empty(source):
+            offered = frozenset()
         for name in _COMMENT.sub("", names).strip("() \t\r\n;").split(","):
             name = name.partition(" as ")[0].strip()
             part = f"{base}.{name}"
             if part in self._gone or (source.folders and name and self._is_there(source, name)):
                 yield from self._enter(part, importer)
             elif offered is not None and name.isidentifier() and name not in offered:
-                yield from self._confirm(BrokenImport(importer, base, name))
+                yield from self._confirm(BrokenImport(importer, base, name, source.file or ""))
+
+    def _is_empty(self, module: Module) -> bool:
+        """Return whether a source holds nothing, as of files for which a full disk had no room."""
+        path = module.file or ""
+        return path.endswith(".py") and not module.is_archived and not self._modules.text(path)
+
+    def _is_cut(self, module: Module) -> bool:
+        """Return whether a source ends within a line and cannot be read."""
+        text = self._modules.text(module.file or "")
+        return bool(text) and not text.endswith("\n") and parse_source(text) is None
 
     def _is_there(self, package: Module, name: str) -> bool:
         return name.isidentifier() and any(
@@ -116,6 +135,8 @@ class ImportWalk:
                     yield from self._confirm(BrokenImport(importer, step))
                 if module is not None:
                     self._todo.append(step)
+                    if parts[0] in self._complete and self._is_cut(module):
+                        yield from self._confirm(BrokenImport(importer, step, "", module.file or ""))
             above = self._found_by_name[step]
             if above is None:
                 # The folder is gone as a whole, and its own `__init__.py` was empty.
@@ -148,7 +169,7 @@ class ImportWalk:
             if not is_above and not _imports(text, importer, bool(found.folders), wanted):
                 return
             wanted, importer = importer, self._importer_by_name.get(importer, "")
-        yield BrokenImport(module.file, broken.missing, broken.name)
+        yield BrokenImport(module.file, broken.missing, broken.name, broken.path)
 
 
 def _imports(text: str, importer: str, is_package: bool, wanted: str) -> bool:
