@@ -73,7 +73,8 @@ def framework_imports(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     installed = [one for one in installed_job_distributions(host) if one.imports]
     # Of what a stopped pip left in two halves nothing is installed.
-    halves = {half.name for half in (*list_stopped(host), *list_half_packages(host))}
+    halves = {stopped.name for stopped in list_stopped(host)}
+    halves.update(half.name for half in list_half_packages(host))
     installed += [one for one in job_distributions(host) if one.name in halves and one not in installed]
     if not installed:
         host.interpreter.require_certain_absence("torch")

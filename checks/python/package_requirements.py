@@ -28,6 +28,7 @@ from npudoctor.facts.python.frameworks import (
     require_readable_needs,
     sort_key,
 )
+from npudoctor.facts.python.interrupted import find_damage_codes
 from npudoctor.facts.system.broken_rows import broken_rows
 
 # Findings of checks that report the same package with more detail.
@@ -136,6 +137,8 @@ def _finding(host: Host, name: str, needs: Sequence[Requirement]) -> Finding:
     weight = weight_for_cann(host, name)
     if weight is not None and severity <= (weight if missing else WARNING):
         echoes += ("cann-python-deps.missing" if missing else "cann-python-deps.unsuitable",)
+    if missing:
+        echoes += find_damage_codes(host, name)
     lines = []
     for need in needs:
         chain = " -> ".join((*need.way, f"{need.name}{need.specifier}"))

@@ -190,6 +190,16 @@ def _is_cut(host: Host, name: str, site: str, leftovers: Sequence[str]) -> bool:
     return not listed or bool(damage.missing or damage.short)
 
 
+def find_damage_codes(host: Host, name: str) -> tuple[str, ...]:
+    """The codes under which it is said that half of a distribution is there, which then is not installed."""
+    codes = []
+    if any(stopped.name == name and stopped.state != "whole" for stopped in list_stopped(host)):
+        codes.append("package-files.interrupted")
+    if any(half.name == name for half in list_half_packages(host)):
+        codes.append("package-files.missing")
+    return tuple(codes)
+
+
 def list_half_packages(host: Host) -> list[HalfPackage]:
     """Folders with a framework's name, or that of something it requires, which hold its modules and no
     `__init__`; found once. Not where a list of files tells what is missing."""

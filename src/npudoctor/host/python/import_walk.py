@@ -97,7 +97,13 @@ class ImportWalk:
             part = f"{base}.{name}"
             if part in self._gone or (source.folders and name and self._is_there(source, name)):
                 yield from self._enter(part, importer)
-            elif offered is not None and name.isidentifier() and name not in offered:
+            # A part may be compiled.
+            elif (
+                offered is not None
+                and name.isidentifier()
+                and name not in offered
+                and self._modules.find_part(source, name) is None
+            ):
                 yield from self._confirm(BrokenImport(importer, base, name, source.file or ""))
 
     def _is_empty(self, module: Module) -> bool:
@@ -163,10 +169,7 @@ class ImportWalk:
             found = self._found_by_name.get(importer)
             if found is None or found.file is None or not found.file.endswith(".py"):
                 return
-            # An import of a.b.c also imports a and a.b.
-            is_above = wanted.startswith(f"{importer}.") or importer.startswith(f"{wanted}.")
-            text = self._modules.text(found.file)
-            if not is_above and not _imports(text, importer, bool(found.folders), wanted):
+            if not _imports(self._modules.text(found.file), importer, bool(found.folders), wanted):
                 return
             wanted, importer = importer, self._importer_by_name.get(importer, "")
         yield BrokenImport(module.file, broken.missing, broken.name, broken.path)
