@@ -86,19 +86,27 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Compares the modules and libraries (`.py`, `.so`) that the RECORD of each framework and of everything that
     it requires lists with the files on disk, with one stat for each file. Also looks for the program without
-    which torch cannot be imported. Headers, byte code, tests and data are left out.
+    which torch cannot be imported. Headers and data are left out. Where files are gone that images leave out
+    on purpose (tests, examples), where sources became shorter, or where a package has no RECORD, follows what
+    the frameworks import unconditionally, in the text of the modules.
 
     - `package-files.missing`: files are missing, and no zip file in the search path contains them. A warning
       if only plug-in libraries are missing, which some images leave out, otherwise an error; the same holds
       for `package-files.cut-short` and `package-files.spoiled`. Also an error for plug-in libraries that
-      MindSpore opens on every machine: those of the CPU, and truncated ones of Ascend.
-    - `package-files.cut-short`: a file is empty, or a library ends before its own headers say.
+      MindSpore opens on every machine: those of the CPU, and truncated ones of Ascend. Tests count only where
+      a framework imports them, as `import torch` imports `torch.testing`. Also reported: a folder with the
+      name of a framework that holds compiled modules but no `__init__.py`, whatever the metadata says; and
+      missing metadata (dist-info) where another package looks for it, as transformers does.
+    - `package-files.cut-short`: a file is empty, or a library ends before its own headers say; a source that
+      became shorter lacks a name that another module imports; METADATA is empty (a warning if no package
+      looks for it).
     - `package-files.spoiled`: the content of the file cannot be loaded: zeros after a crash, a Git LFS
       pointer, a source with a different size that does not compile, truncated byte code that Python considers
       valid for its source, a folder in its place. The check reads sources with a different size, the
-      packages' own files, the ends of many others, the headers and tables of every library, and samples of
-      the code of the largest libraries and of those with a different size. A package that imports parts of
-      itself that do not exist belongs to another version.
+      packages' own files, sources and byte code that were written after the installation, the ends of many
+      others, the headers and tables of every library, and samples of the code of the largest libraries and of
+      those with a different size. A package that imports parts of itself that do not exist belongs to another
+      version.
     - `package-files.changed`: in a package that a framework requires, `__init__.py` or the only module has a
       different size than was installed; or a library of the same size has different content and was written
       after the installation.
@@ -107,8 +115,9 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
       not the installed one.
     - `package-files.unreadable`: this user cannot read files of a framework or of a package that it
       requires, for example because root installed them with a strict umask.
-    - `package-files.interrupted`: pip was stopped while it replaced a package, whose old files remain under a
-      name like `~orch`. Information if the package itself is complete.
+    - `package-files.interrupted`: pip was stopped while it replaced or removed a package, whose old files
+      remain under a name like `~orch`. The RECORD that pip moved aside says what is missing. Information if
+      the package itself is complete. A warning if only its metadata is missing and no package looks for it.
     - `package-files.two-versions`: one folder contains metadata of two versions. An error if the files have
       the sizes of the version that pip and the frameworks do not assume.
 
@@ -151,7 +160,7 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield from _find_two_versions(host, copy)
         yield from _judge_contents(host, copy, damage)
     yield Facts({"distributions": len(copies), "files": file_count})
-    yield from (_report_interrupted(host, one) for one in stopped)
+    yield from (_report_interrupted(host, install) for install in stopped)
     yield from (_report_half(host, half) for half in half_packages)
     yield from _judge_imports(host, damages)  # last, as it may read thousands of sources
     require_readable_needs(host)
@@ -405,10 +414,10 @@ def _report_failing_import(host: Host, failing: FailingImport) -> Finding:
         text.format(
             name=copy.label,
             path=failing.path or broken.path or _("module {module}", module=broken.missing),
-            importer=broken.importer,
+            importer=broken.importer or _("the job"),
             missing=broken.name,
         ),
-        evidence=(f"{broken.importer}: import {'.'.join(filter(None, [broken.missing, broken.name]))}",),
+        evidence=(f"import {'.'.join(filter(None, [broken.missing, broken.name]))}",),
         action=Action.CONFIG,
         fix=pip_reinstall(host, title, copy.requirement if copy.version else normalize_name(copy.name)),
         echo_of=_stopped_pip(host, copy.name),

@@ -19,7 +19,11 @@ INFO, STASHED = f"{SITE}/torch-{TORCH}.dist-info", f"{SITE}/~orch-{TORCH}.dist-i
 SOURCES = {"torch/__init__.py": "from torch.nn import Linear\n", "torch/nn.py": "class Linear: ...\n"}
 RECORD = "".join(f"{path},sha256=x,{len(text)}\n" for path, text in SOURCES.items())
 METADATA = f"Metadata-Version: 2.1\nName: torch\nVersion: {TORCH}\n"
-TRANSFORMERS = {**package_files("transformers", "5.24.0"), f"{SITE}/transformers/__init__.py": ""}
+TRANSFORMERS: dict[str, Content] = {
+    **package_files("transformers", "5.24.0"),
+    f"{SITE}/transformers-5.24.0.dist-info/RECORD": "transformers/__init__.py,sha256=x,0\n",
+    f"{SITE}/transformers/__init__.py": "",
+}
 
 
 def files_of(sources: dict[str, str], **more: Content) -> dict[str, Content]:
@@ -165,6 +169,8 @@ def test_a_helper_below_tests_that_is_imported() -> None:
         ("def relu(): ...\n", ["package-files.cut-short"]),  # Linear was behind it
         ("class Linear: ...\n", []),  # shortened by hand
         ("def __getattr__(name): ...\n", []),  # its text does not tell
+        ("globals()['Linear'] = 1\n", []),
+        ("globals()['Conv'] = 1\n", ["package-files.cut-short"]),
         ("class Linear:\n    def f(self", ["package-files.spoiled"]),
     ],
 )
@@ -192,6 +198,15 @@ def test_without_a_list_of_files_the_imports_tell(sources: dict[str, str], codes
     asked = ask(check, fake_host(files))
     assert asked.codes == codes
     assert all(one.severity is Severity.ERROR for one in asked.findings)
+
+
+def test_what_a_job_asks_of_a_lazy_package() -> None:
+    """`import transformers` works with any of its parts gone."""
+    files = {**package_files("transformers", "5.24.0"), f"{SITE}/transformers/__init__.py": "x = 1\n"}
+    (finding,) = ask(check, fake_host(files)).findings
+    assert finding.code == "package-files.missing" and "transformers.modeling_utils" in finding.message
+    parts = {f"{SITE}/transformers/{name}.py": "x = 1\n" for name in ("modeling_utils", "trainer")}
+    assert ask(check, fake_host({**files, **parts})).codes == []
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,12 @@ Only where something is wrong: following torch alone reads a thousand sources.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from typing import Optional
 
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
 from npudoctor.facts.python.frameworks import installed_job_distributions
 from npudoctor.facts.python.installed_modules import (
     is_editable,
@@ -18,7 +21,7 @@ from npudoctor.facts.python.installed_modules import (
 )
 from npudoctor.facts.python.interrupted import COMPANIONS, list_stopped
 from npudoctor.host.host import Host
-from npudoctor.host.python.bindings import list_bindings
+from npudoctor.host.python.bindings import list_static_bindings
 from npudoctor.host.python.import_walk import BrokenImport, ImportWalk
 from npudoctor.host.python.installed_files import DistributionDamage, find_left_out, site_of
 from npudoctor.host.python.interpreter import Distribution, normalize_name
@@ -27,9 +30,12 @@ from npudoctor.host.python.interpreter import Distribution, normalize_name
 _PARTS = {
     "transformers": ("transformers.modeling_utils", "transformers.trainer"),
     "trl": ("trl.trainer.sft_trainer",),
-    "diffusers": ("diffusers.pipelines.pipeline_utils",),
+    "diffusers": ("diffusers.models",),
     "lightning": ("lightning.pytorch",),
 }
+# A module with these has names that its text does not mention.
+_ANY_NAME = pattern(r"import[ \t]*\(?[ \t]*\*|^def __getattr__|\bexec\(", re.MULTILINE)
+_QUOTED = pattern(r"[\"']([^\W\d]\w*)[\"']")
 _SHORTENED = 400  # sources of one run that are read; people shorten a few, a mixed tree has hundreds
 
 
@@ -62,7 +68,7 @@ def find_failing_imports(
         recorded = list_recorded_files(host, copy)
         for file, now in zip(recorded, damage.sizes):
             if 0 < now < file.size and file.path.endswith(".py") and len(shortened) < _SHORTENED:
-                names = list_bindings(modules_of(host).text(f"{site}/{file.path}"))
+                names = _list_names(modules_of(host).text(f"{site}/{file.path}"))
                 if names is not None:
                     module = _module_at(file.path)
                     shortened[module], offered[module] = (copy, f"{site}/{file.path}"), names
@@ -81,13 +87,22 @@ def find_failing_imports(
 def _list_roots(host: Host) -> list[str]:
     """The modules that jobs import, in their order."""
     roots: dict[str, None] = {}
-    for one in installed_job_distributions(host):
-        for statement in one.imports:  # import a.b; from a.b import c
+    for distribution in installed_job_distributions(host):
+        for statement in distribution.imports:  # import a.b; from a.b import c
             module = statement.split()[1].rstrip(",;")
             roots.update(dict.fromkeys((module, *_PARTS.get(module, ()))))
     companions = filter(None, map(host.interpreter.installed, COMPANIONS))
     roots.update(dict.fromkeys(module_of(copy.name) for copy in companions))
     return [*roots]
+
+
+def _list_names(text: str) -> Optional[frozenset[str]]:
+    """The names that a source may have; None if its text does not tell."""
+    names = list_static_bindings(text)
+    if names is None or _ANY_NAME.search(text):
+        return None
+    # What it binds at run time it mostly names in quotes: globals()["relu"].
+    return names.union(_QUOTED.findall(text))
 
 
 def _module_at(path: str) -> str:

@@ -27,9 +27,9 @@ MOST = 8000  # modules; a trainer's whole stack has five thousand
 
 @dataclass(frozen=True)
 class BrokenImport:
-    """An import that cannot succeed. `importer`: the file with the statement; `missing`: the module that it
-    names; `name`: what that module does not have, "" where the module itself is gone. `is_cut`: the module is
-    there, and its text ends in the middle; `path` is its file."""
+    """An import that cannot succeed. `importer`: the file with the statement, "" for the job; `missing`: the
+    module that it names; `name`: what that module does not have, "" where the module itself is gone.
+    `is_cut`: the module is there, and its text ends in the middle; `path` is its file."""
 
     importer: str
     missing: str
@@ -161,18 +161,21 @@ class ImportWalk:
     def _confirm(self, broken: BrokenImport) -> Iterator[BrokenImport]:
         """Yield it with the file's path where every step on the way to it is a statement, and no line of a
         text that looks like one."""
+        if not broken.importer:  # what the job itself imports
+            yield broken
+            return
         module = self._found_by_name.get(broken.importer)
         if module is None or module.file is None:
             return
-        wanted, importer = broken.missing, broken.importer
+        path, wanted, importer = module.file, broken.missing, broken.importer
         while importer:
-            found = self._found_by_name.get(importer)
-            if found is None or found.file is None or not found.file.endswith(".py"):
+            module = self._found_by_name.get(importer)
+            if module is None or module.file is None or not module.file.endswith(".py"):
                 return
-            if not _imports(self._modules.text(found.file), importer, bool(found.folders), wanted):
+            if not _imports(self._modules.text(module.file), importer, bool(module.folders), wanted):
                 return
             wanted, importer = importer, self._importer_by_name.get(importer, "")
-        yield BrokenImport(module.file, broken.missing, broken.name, broken.path)
+        yield BrokenImport(path, broken.missing, broken.name, broken.path)
 
 
 def _imports(text: str, importer: str, is_package: bool, wanted: str) -> bool:
