@@ -222,9 +222,9 @@ def _find_half_packages(host: Host) -> Iterator[HalfPackage]:
             copy = host.interpreter.installed(name)
             if copy is not None and list_recorded_files(host, copy):
                 continue
-            found = modules.find(module)
+            winner = modules.find(module)
             count, compiled = _count_modules(host, folder, _DEPTH)
-            if (found is None or found.file is None) and (compiled or count >= _MANY):
+            if (winner is None or winner.file is None) and (compiled or count >= _MANY):
                 yield HalfPackage(name, copy.version if copy is not None else "", folder, count)
 
 

@@ -137,7 +137,7 @@ class ImportWalk:
                 )
                 self._found_by_name[step] = module
                 self._importer_by_name[step] = importer
-                if step in self._gone or (module is None and self._must_exist(step, above)):
+                if step in self._gone or (module is None and self._must_exist(step, above, importer)):
                     yield from self._confirm(BrokenImport(importer, step))
                 if module is not None:
                     self._todo.append(step)
@@ -150,13 +150,14 @@ class ImportWalk:
                     yield from self._confirm(BrokenImport(importer, name))
                 return
 
-    def _must_exist(self, name: str, above: Optional[Module]) -> bool:
+    def _must_exist(self, name: str, above: Optional[Module], importer: str) -> bool:
         if above is None or name.partition(".")[0] not in self._complete:
             return False
         # An extension module may make modules of its own: torch._C._autograd.
         if not above.folders or above.file is None or not above.file.endswith(".py"):
             return False
-        return _MAKES_MODULES.search(self._modules.text(above.file)) is None
+        # What the job imports is known to be a file.
+        return not importer or _MAKES_MODULES.search(self._modules.text(above.file)) is None
 
     def _confirm(self, broken: BrokenImport) -> Iterator[BrokenImport]:
         """Yield it with the file's path where every step on the way to it is a statement, and no line of a
