@@ -81,11 +81,11 @@ def find_asking(host: Host, name: str) -> Optional[str]:
     """An installed package that looks for the version of this one when it is imported, and ends where there
     is no metadata of it; None if none is known. Most never look."""
     frameworks = {one.name for one in job_distributions(host) if not one.trainer}
-    for one, copy in installed_job_distributions(host).items():
-        if one.name == name or not copy.headers:
+    for asking, copy in installed_job_distributions(host).items():
+        if asking.name == name or not copy.headers:
             continue
-        enforced = rows.find_enforced_row(host.knowledge, one.name, copy.version, name) is not None
-        if enforced or (one.name in _ASKING and name in frameworks and one.after == name):
+        enforced = rows.find_enforced_row(host.knowledge, asking.name, copy.version, name) is not None
+        if enforced or (asking.name in _ASKING and name in frameworks and asking.after == name):
             return copy.label
     return None
 
