@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Optional, Union
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Optional, Union
 
 from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.checks.deep._probe_failures import (
+    SECONDS,
     ProbeFailure,
     explain_failure,
     probe_imports,
     report_crash_once,
     report_failure,
 )
-from npudoctor.facts.job.probes import NoTimeLeft, ProbeResult
+from npudoctor.core.frozen import replace
+from npudoctor.facts.job.probes import NoTimeLeft, ProbeResult, probe
+from npudoctor.facts.python.frameworks import installed_job_distributions, job_distributions
+from npudoctor.facts.python.interrupted import list_half_packages, list_stopped
+from npudoctor.knowledge.distributions import JobDistribution
 
-# What is imported for a distribution: plug-ins after what they extend.
-MODULES = {
-    "torch": ("torch",),
-    "torch-npu": ("torch", "torch_npu"),
-    "torchvision": ("torchvision",),
-    "torchaudio": ("torchaudio",),
-    "mindspore": ("mindspore",),
-    "mindspore-ascend": ("mindspore",),
-    "mindspore-gpu": ("mindspore",),
-    "paddlepaddle": ("paddle",),
-    "paddlepaddle-gpu": ("paddle",),
-    "vllm": ("vllm",),
-    "vllm-ascend": ("vllm", "vllm_ascend"),
-    "tensorflow": ("tensorflow",),
-    "tensorflow-cpu": ("tensorflow",),
-}
 # What the import of these begins with, by their own modules: where that does not end, neither does theirs.
 BEGINS_WITH = dict.fromkeys(("torch_npu", "torchvision", "torchaudio", "vllm", "vllm_ascend"), "torch")
 SLOW = 60.0  # seconds
@@ -40,7 +29,7 @@ SLOW = 60.0  # seconds
     "framework-imports",
     scope=Scope.JOB,
     tags={"mindspore", "paddle", "pytorch", "tensorflow"},
-    needs=tuple(MODULES),
+    needs=("packages",),
     quick=False,
     codes={
         "framework-imports.failed": ERROR,
@@ -56,9 +45,13 @@ def framework_imports(host: Host) -> Iterator[Union[Finding, Facts]]:
     Imports each installed framework in a child process of the examined interpreter, with the variables and
     the working directory of the job: torch, torch with torch_npu, torchvision, torchaudio, mindspore, paddle,
     vllm, vllm with vllm-ascend, tensorflow. They run one after the other, each with its own time limit (120
-    s). Modules are found as from the working directory. Only a temporary folder is written to, and it is
-    removed; processes that the import leaves running are ended. The check runs with `--profile deep`, or if
-    it is selected by name. As root it runs only if everything that it would execute belongs to root.
+    s). Then imports the trainers' stack upon them (transformers, accelerate, peft, trl, datasets, lightning
+    and others, and what rows of the site add) in one process, in the words of a training script, such as
+    `from transformers import Trainer`, because these packages load most of themselves only when it is asked
+    for. What fails there is tried once more alone, and only that is reported. Modules are found as from the
+    working directory. Only a temporary folder is written to, and it is removed; processes that the import
+    leaves running are ended. The check runs with `--profile deep`, or if it is selected by name. As root it
+    runs only if everything that it would execute belongs to root.
 
     - `framework-imports.failed`: the import ended with an error, was killed, or did not end. The exception
       shows the cause: the module, library or file, the package that it belongs to, and where the error
@@ -66,7 +59,7 @@ def framework_imports(host: Host) -> Iterator[Union[Finding, Facts]]:
       failure is added. Imports that fail for the same cause are reported together; a cause that another check
       names is folded under that check. An import that crashes is repeated once with as little of npudoctor's
       own code as possible: only two crashes are a failure. If `import torch` does not end, imports that begin
-      with it are not tried.
+      with it are not tried; nor is the stack upon a framework whose import fails.
     - `framework-imports.died-once`: the import crashed, and the second try succeeded.
     - `framework-imports.slow`: the import took more than 60 s.
 
@@ -78,48 +71,143 @@ def framework_imports(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `npudoctor explain --help`.
     """
-    todo = _choose_imports(host)
-    seconds: dict[str, float] = {}
-    memory: dict[str, int] = {}
-    versions: dict[str, object] = {}
-    failures: dict[str, list[tuple[str, ProbeFailure]]] = {}
-    untried: list[str] = []
+    installed = [one for one in installed_job_distributions(host) if one.imports]
+    # Of what a stopped pip left in two halves nothing is installed.
+    halves = {stopped.name for stopped in list_stopped(host)}
+    halves.update(half.name for half in list_half_packages(host))
+    installed += [one for one in job_distributions(host) if one.name in halves and one not in installed]
+    if not installed:
+        host.interpreter.require_certain_absence("torch")
+        raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
+    tried = _Imports()
+    todo = list(dict.fromkeys(_words(one.imports) for one in installed if not one.trainer))
     for modules in todo:
-        probed = _probe_import(host, modules, todo)
-        if probed is None or probed.single:
-            untried.append(modules[-1])
-        if probed is not None and (probed.died or probed.single):
-            yield report_crash_once("framework-imports.died-once", f"import {modules[-1]}", probed)
-        if probed is None or probed.document is None:
-            if probed is not None and not probed.single:
-                failure = explain_failure(host, probed)
-                failures.setdefault(failure.sentence, []).append((modules[-1], failure))
-            continue
-        key = ".".join(modules)
-        seconds[key], memory[key] = probed.document["seconds"], probed.document["bytes"]
-        versions.update(probed.document["versions"])
-        if seconds[key] > SLOW:
-            yield _report_slow(modules[-1], seconds[key])
-    for sentence, alike in failures.items():
+        yield from tried.note(host, modules[-1], ".".join(modules), _probe_import(host, modules, todo))
+    for one, base, imports in _choose_together(host, installed, tried):
+        modules = (*base, *_words(imports))
+        yield from tried.note(host, one.modules[0], one.modules[0], _probe_import(host, modules, []), imports)
+    yield from tried.list_slow()
+    for sentence, alike in tried.failures.items():
         names = ", ".join(name for name, _failure in alike)
         message = _("import {module} fails: {ending}", module=names, ending=sentence)
-        yield report_failure("framework-imports.failed", message, alike[0][1])
-    facts: dict[str, object] = {"seconds": seconds, "bytes": memory, "versions": versions}
-    if failures:
-        facts["causes"] = {name: failure.facts for alike in failures.values() for name, failure in alike}
-    yield Facts(facts)
-    if untried:
-        raise Unknown(_("no result before the deadline of the run: {names}", names=", ".join(untried)))
+        finding: Finding = report_failure("framework-imports.failed", message, alike[0][1])
+        statements = [text for name, _failure in alike for text in tried.statements.get(name, ())]
+        if statements:
+            line = _("imported by: {statement}", statement="; ".join(statements))
+            finding = replace(finding, evidence=(*finding.evidence, line))
+        yield finding
+    yield Facts(tried.facts)
+    if tried.untried:
+        raise Unknown(_("no result before the deadline of the run: {names}", names=", ".join(tried.untried)))
 
 
-def _choose_imports(host: Host) -> list[tuple[str, ...]]:
-    """Return the modules to import, for each framework a tuple in import order; raises Skip if none is
-    installed."""
-    todo = [modules for name, modules in MODULES.items() if host.interpreter.installed(name) is not None]
+class _Imports:
+    """How the imports ended. `failures`: by what is said of them, the modules in whose import it happened.
+    `statements`: what was executed, of those that are more than `import MODULE`.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.memory: dict[str, int] = {}
+        self.versions: dict[str, object] = {}
+        self.failures: dict[str, list[tuple[str, ProbeFailure]]] = {}
+        self.statements: dict[str, Sequence[str]] = {}
+        self.untried: list[str] = []
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What the report has as data."""
+        facts: dict[str, object] = {"seconds": self.seconds, "bytes": self.memory, "versions": self.versions}
+        if self.failures:
+            alike = (pair for pairs in self.failures.values() for pair in pairs)
+            facts["causes"] = {name: failure.facts for name, failure in alike}
+        return facts
+
+    def note(
+        self,
+        host: Host,
+        module: str,
+        key: str,
+        probed: Optional[ProbeResult],
+        statements: Sequence[str] = (),
+    ) -> Iterator[Finding]:
+        """Keep how an import ended (None: no time was left); report a crash that did not happen twice."""
+        if probed is None or probed.single:
+            self.untried.append(module)
+        if probed is not None and (probed.died or probed.single):
+            yield report_crash_once("framework-imports.died-once", f"import {module}", probed)
+        if probed is None or probed.single:
+            return
+        if probed.document is None:
+            self.note_failure(module, explain_failure(host, probed), statements)
+        else:
+            self.seconds[key], self.memory[key] = probed.document["seconds"], probed.document["bytes"]
+            self.versions.update(probed.document["versions"])
+
+    def note_failure(self, module: str, failure: ProbeFailure, statements: Sequence[str] = ()) -> None:
+        """Keep a failure, with those that are told in the same words."""
+        self.failures.setdefault(failure.sentence, []).append((module, failure))
+        self.statements[module] = [text for text in statements if text.startswith("from ")]
+
+    def note_together(self, document: Mapping[str, Any], modules: Mapping[str, str]) -> None:
+        """Keep what could be imported in one process; `modules`: by the statements that were executed."""
+        for text, module in modules.items():
+            if text in document["seconds"]:
+                self.seconds[module], self.memory[module] = document["seconds"][text], document["bytes"][text]
+                self.versions[module] = document["versions"].get(module)
+
+    def failure_of(self, module: str) -> Optional[ProbeFailure]:
+        """How the import of a module failed; None where it did not."""
+        alike = (pair for pairs in self.failures.values() for pair in pairs)
+        return next((failure for name, failure in alike if name == module), None)
+
+    def list_slow(self) -> Iterator[Finding]:
+        """Yield a warning for each import that took too long."""
+        for key, seconds in self.seconds.items():
+            if seconds > SLOW:
+                yield _report_slow(key.rpartition(".")[2] if key not in self.versions else key, seconds)
+
+
+def _words(imports: Sequence[str]) -> tuple[str, ...]:
+    """Return what a probe is told: the module of `import MODULE`, other statements as they are."""
+    return tuple(text[len("import ") :] if text.startswith("import ") else text for text in imports)
+
+
+def _choose_together(
+    host: Host, installed: Sequence[JobDistribution], tried: _Imports
+) -> list[tuple[JobDistribution, tuple[str, ...], Sequence[str]]]:
+    """Import the trainers' stack in one process, as a trainer does, and return what must be tried alone.
+
+    Each with the modules that it begins with, and its own statements. What begins with a module that failed
+    fails as well.
+    """
+    by_name = {one.name: one for one in installed}
+    todo: dict[str, tuple[JobDistribution, tuple[str, ...], Sequence[str]]] = {}
+    first: list[str] = []
+    for one in installed:
+        if not one.trainer:
+            continue
+        before = by_name.get(one.after)
+        base = _words(before.imports) if before else ()
+        failure = next(filter(None, map(tried.failure_of, base)), None)
+        imports = one.imports if before or not one.after else (f"import {one.modules[0]}",)
+        if failure is not None:
+            tried.note_failure(one.modules[0], failure)
+        elif any(module in tried.untried for module in base):
+            tried.untried.append(one.modules[0])
+        else:
+            first += before.imports if before else ()
+            todo["; ".join(imports)] = (one, base, imports)
     if not todo:
-        host.interpreter.require_certain_absence(next(iter(MODULES)))
-        raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
-    return list(dict.fromkeys(todo))
+        return []
+    try:
+        probed = probe(host, "together.py", (*dict.fromkeys(first), *todo), SECONDS)
+    except NoTimeLeft:
+        tried.untried += [one.modules[0] for one, _base, _imports in todo.values()]
+        return []
+    if probed.document is not None:
+        tried.note_together(probed.document, {text: one.modules[0] for text, (one, *_rest) in todo.items()})
+    return [row for row in todo.values() if row[0].modules[0] not in tried.seconds]
 
 
 def _probe_import(host: Host, modules: tuple[str, ...], todo: list[tuple[str, ...]]) -> Optional[ProbeResult]:

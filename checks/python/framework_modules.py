@@ -33,10 +33,12 @@ from npudoctor.facts.python.backends import (
     find_unusable_plugins,
 )
 from npudoctor.facts.python.frameworks import (
-    FRAMEWORKS,
     PACKAGES,
     closed_needs,
     closure_of,
+    is_job_distribution,
+    is_trainer,
+    job_distributions,
     require_readable_needs,
 )
 from npudoctor.facts.python.installed_modules import (
@@ -89,7 +91,8 @@ def framework_modules(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `framework-modules.hidden`: another module or package with that name is found first, such as
       `google/__init__.py` before `google.protobuf`. Not reported if it has the same parts or continues the
       search (`__path__`); in a zip file, such as an old egg, it is reported if it needs a library. An error
-      if an installed framework is known to need the hidden module for its import.
+      if an installed framework is known to need the hidden module for its import. A folder of the job, such
+      as `datasets/`, that hides one of the trainers' stack is a warning: the job may import neither.
     - `framework-modules.backend-gone`: an installed package registers a back end with torch 2.5 and later
       (entry point `torch.backends`), but its module or function does not exist, or something that the module
       imports unconditionally.
@@ -152,7 +155,7 @@ def _judge(host: Host, copy: Distribution) -> Optional[Finding]:
             if not is_editable(host, copy) or not modules.is_missing(name):
                 return None
             is_mild = all(need.lenient for need in closure_of(host).of(copy.name))
-            is_mild = is_mild and normalize_name(copy.name) not in FRAMEWORKS
+            is_mild = is_mild and not is_job_distribution(host, copy.name)
             return _report_missing_source(host, copy.name, copy.version, copy.folder, name, is_mild)
         is_wheel = copy.folder.endswith(".dist-info") and not is_editable(host, copy)
         if not is_wheel and is_not_built(host, copy, module):
@@ -178,29 +181,33 @@ def _judge_place(host: Host, copy: Distribution, name: str, listed: list[Install
     if is_not_built(host, copy, module):
         return _report_not_built(host, copy, module, is_package_installed=True)
     is_hidden = lacks_libraries(host, copy, module)
+    folder = (module.file or "").rpartition("/")[0]
+    folder = folder.rpartition("/")[0] if module.folders else folder
+    is_searched = folder in host.interpreter.layout().search_path
     if not is_hidden:
-        folder = (module.file or "").rpartition("/")[0]
-        folder = folder.rpartition("/")[0] if module.folders else folder
-        is_searched = folder in host.interpreter.layout().search_path
         # source-shadowing says so of those that it knows by name.
         is_shadowing = name in PACKAGES and (
             not is_searched or folder in host.variables.path_list("PYTHONPATH")
         )
         is_hidden = not is_shadowing and is_another(host, module, name, listed, site)
     if is_hidden:
-        return _report_hidden(host, copy, name, module, _is_spared(host, copy, name))
+        is_of_the_job = is_trainer(host, copy) and not is_searched
+        return _report_hidden(host, copy, name, module, _is_spared(host, copy, name, is_of_the_job))
     return _report_hidden(host, copy, name, module, True) if is_from_egg else None
 
 
-def _is_spared(host: Host, copy: Distribution, name: str) -> bool:
-    """Whether no installed framework is known to import the module when it is imported itself."""
+def _is_spared(host: Host, copy: Distribution, name: str, is_of_the_job: bool = False) -> bool:
+    """Whether no installed framework is known to import the module when it is imported itself.
+
+    `is_of_the_job`: what hides it lies where the job starts, such as a folder datasets/ of its own, and it is
+    one of the trainers' stack: whether the job imports that is unknown.
+    """
     roots = closure_of(host).roots
     needed_modules = (
         list_imported_modules(host.knowledge, normalize_name(root.name), root.version) for root in roots
     )
-    return normalize_name(copy.name) not in FRAMEWORKS and not any(
-        name in modules for modules in needed_modules
-    )
+    is_mild = is_of_the_job or not is_job_distribution(host, copy.name)
+    return is_mild and not any(name in modules for modules in needed_modules)
 
 
 def _find_namespace_cover(host: Host, copy: Distribution, name: str) -> Optional[Finding]:
@@ -224,7 +231,7 @@ def _find_dead_links(host: Host) -> Iterator[Finding]:
     for site in filter(is_site, host.interpreter.layout().search_path):
         # `setup.py develop` of setuptools leaves NAME.egg-link in site-packages.
         links = {name for name in host.files.names(site) if name.endswith(".egg-link")}
-        for name in FRAMEWORKS:
+        for name in (one.name for one in job_distributions(host)) if links else ():
             spelled = {f"{name}.egg-link", f"{name.replace('-', '_')}.egg-link"} & links
             if not spelled or host.interpreter.installed(name) is not None:
                 continue
@@ -283,7 +290,7 @@ def _report_not_built(
         evidence=(copy.folder, *_find_leading_pth(host, module)),
         action=Action.CONFIG,
         fix=fix,
-        echo_of=("source-shadowing.package",),
+        echo_of=("source-shadowing.package", "package-files.interrupted"),
     )
 
 

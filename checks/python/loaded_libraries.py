@@ -22,6 +22,7 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.checks.python._pip import pip_reinstall
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.cann.installations import installs_of
 from npudoctor.facts.job import process as job
@@ -219,10 +220,24 @@ def _find_missing(host: Host, framework: str, loader: Loader) -> SubjectFindings
             ),
             evidence=tuple(map(_describe_need, missing_libraries[:SHOWN])),
             action=Action.CONFIG,
-            echo_of=("package-files.missing", "package-requirements.missing", "torch-family.other-build"),
+            fix=_reinstall_fix(host, framework, missing_libraries),
+            echo_of=(
+                *("package-files.interrupted", "package-files.missing", "package-requirements.missing"),
+                "torch-family.other-build",
+            ),
         ),
         missing_libraries[0].name,
     )
+
+
+def _reinstall_fix(host: Host, framework: str, missing: list[MissingLibrary]) -> Optional[Fix]:
+    """Return the line that installs the framework again where the library is one that only it brings."""
+    copy = host.interpreter.installed(framework)
+    if copy is None or not any(_OWN.match(library.name) for library in missing):
+        return None
+    requirement = copy.requirement if copy.version else framework
+    fix: Fix = pip_reinstall(host, _("reinstall {name}", name=copy.label), requirement)
+    return fix
 
 
 def _report_lacking(host: Host, framework: str, loader: Loader, lacking: list[MissingSymbol]) -> Finding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Optional, Union
+from typing import Union
 
 from npudoctor import (
     ERROR,
@@ -22,10 +22,25 @@ from npudoctor import (
     check,
 )
 from npudoctor.checks.python._pip import install_one_of, pip_reinstall
+from npudoctor.core.frozen import replace
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.python.backends import find_backends
-from npudoctor.facts.python.frameworks import FRAMEWORKS, closed_needs, closure_of, require_readable_needs
+from npudoctor.facts.python.failing_imports import FailingImport, find_failing_imports
+from npudoctor.facts.python.frameworks import (
+    closed_needs,
+    closure_of,
+    is_job_distribution,
+    require_readable_needs,
+)
 from npudoctor.facts.python.installed_modules import list_recorded_files, modules_of
+from npudoctor.facts.python.interrupted import (
+    COMPANIONS,
+    HalfPackage,
+    StoppedInstall,
+    find_asking,
+    list_half_packages,
+    list_stopped,
+)
 from npudoctor.facts.python.spoiled_files import SpoiledFiles
 from npudoctor.host.fs.archives import list_members
 from npudoctor.host.python.installed_files import (
@@ -38,21 +53,6 @@ from npudoctor.host.python.installed_files import (
 )
 from npudoctor.host.python.interpreter import Distribution, normalize_name
 
-# What jobs import besides frameworks, and what is often installed over one another.
-COMPANIONS = (
-    *("opencv-python", "opencv-python-headless", "opencv-contrib-python", "opencv-contrib-python-headless"),
-    *(
-        "transformers",
-        "tokenizers",
-        "accelerate",
-        "datasets",
-        "deepspeed",
-        "peft",
-        "triton",
-        "scipy",
-        "numpy",
-    ),
-)
 SHOWN = 3
 # "Unable to find torch_shm_manager" is the first word of `import torch` without it; whether it can be
 # executed, or what it holds, only some jobs ask.
@@ -86,19 +86,27 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Compares the modules and libraries (`.py`, `.so`) that the RECORD of each framework and of everything that
     it requires lists with the files on disk, with one stat for each file. Also looks for the program without
-    which torch cannot be imported. Headers, byte code, tests and data are left out.
+    which torch cannot be imported. Headers and data are left out. Where files are gone that images leave out
+    on purpose (tests, examples), where sources became shorter, or where a package has no RECORD, follows what
+    the frameworks import unconditionally, in the text of the modules.
 
     - `package-files.missing`: files are missing, and no zip file in the search path contains them. A warning
       if only plug-in libraries are missing, which some images leave out, otherwise an error; the same holds
       for `package-files.cut-short` and `package-files.spoiled`. Also an error for plug-in libraries that
-      MindSpore opens on every machine: those of the CPU, and truncated ones of Ascend.
-    - `package-files.cut-short`: a file is empty, or a library ends before its own headers say.
+      MindSpore opens on every machine: those of the CPU, and truncated ones of Ascend. Tests count only where
+      a framework imports them, as `import torch` imports `torch.testing`. Also reported: a folder with the
+      name of a framework that holds compiled modules but no `__init__.py`, whatever the metadata says; and
+      missing metadata (dist-info) where another package looks for it, as transformers does.
+    - `package-files.cut-short`: a file is empty, or a library ends before its own headers say; a source that
+      became shorter lacks a name that another module imports; METADATA is empty (a warning if no package
+      looks for it).
     - `package-files.spoiled`: the content of the file cannot be loaded: zeros after a crash, a Git LFS
       pointer, a source with a different size that does not compile, truncated byte code that Python considers
       valid for its source, a folder in its place. The check reads sources with a different size, the
-      packages' own files, the ends of many others, the headers and tables of every library, and samples of
-      the code of the largest libraries and of those with a different size. A package that imports parts of
-      itself that do not exist belongs to another version.
+      packages' own files, sources and byte code that were written after the installation, the ends of many
+      others, the headers and tables of every library, and samples of the code of the largest libraries and of
+      those with a different size. A package that imports parts of itself that do not exist belongs to another
+      version.
     - `package-files.changed`: in a package that a framework requires, `__init__.py` or the only module has a
       different size than was installed; or a library of the same size has different content and was written
       after the installation.
@@ -107,8 +115,9 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
       not the installed one.
     - `package-files.unreadable`: this user cannot read files of a framework or of a package that it
       requires, for example because root installed them with a strict umask.
-    - `package-files.interrupted`: pip was stopped while it replaced a package, whose old files remain under a
-      name like `~orch`. Information if the package itself is complete.
+    - `package-files.interrupted`: pip was stopped while it replaced or removed a package, whose old files
+      remain under a name like `~orch`. The RECORD that pip moved aside says what is missing. Information if
+      the package itself is complete. A warning if only its metadata is missing and no package looks for it.
     - `package-files.two-versions`: one folder contains metadata of two versions. An error if the files have
       the sizes of the version that pip and the frameworks do not assume.
 
@@ -129,22 +138,16 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     - pip, "Ignoring invalid distribution".
     """
     copies = _distributions(host)
-    # pip renames a package that it replaces to ~NAME and removes that at the end: ~orch is left by a killed
-    # pip.
-    folders = [folder for folder in host.interpreter.layout().search_path if folder.endswith("-packages")]
-    half_removed = [
-        (folder, name)
-        for folder in folders
-        for name in host.files.names(folder)
-        if name.startswith("~") and not name.endswith("-info") and _package_name(name) is not None
-    ]
-    if not copies and not half_removed:
+    stopped, half_packages = list_stopped(host), list_half_packages(host)
+    if not copies and not stopped and not half_packages:
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     file_count, closed = 0, {need.copy.folder for need in closed_needs(host)}
+    damages: list[tuple[Distribution, DistributionDamage]] = []
     for copy in copies:
         if copy.folder in closed:  # there is no list of its files
             continue
         damage = find_damage(host.files, copy, list_recorded_files(host, copy))
+        damages.append((copy, damage))
         file_count += damage.listed
         missing = [*_filter_missing(host, copy, damage.missing), *_find_missing_programs(host, copy)]
         if missing:
@@ -153,11 +156,13 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
         if damage.short:
             text = _("{name}: {count} of {all} modules and libraries are truncated, such as {path}")
             yield _finding(host, "package-files.cut-short", text, copy, damage.short, damage.listed)
+        yield from _judge_metadata(host, copy)
         yield from _find_two_versions(host, copy)
         yield from _judge_contents(host, copy, damage)
     yield Facts({"distributions": len(copies), "files": file_count})
-    for site, name in half_removed:
-        yield _report_interrupted(host, site, name)
+    yield from (_report_interrupted(host, install) for install in stopped)
+    yield from (_report_half(host, half) for half in half_packages)
+    yield from _judge_imports(host, damages)  # last, as it may read thousands of sources
     require_readable_needs(host)
 
 
@@ -171,6 +176,36 @@ def _find_missing_programs(host: Host, copy: Distribution) -> list[str]:
     ):
         return []
     return [path] if f"\n{path}," in f"\n{host.files.text(record, RECORD_LIMIT)}" else []
+
+
+def _judge_metadata(host: Host, copy: Distribution) -> Iterator[Finding]:
+    """Report metadata that is empty or gone where a package looks for it when it is imported. Images leave it
+    out on purpose, and most packages never look."""
+    if copy.headers and copy.folder.endswith(("-info", "EGG-INFO")):
+        return
+    asking = find_asking(host, normalize_name(copy.name))
+    path = f"{copy.folder}/METADATA"
+    entry = host.files.stat(path) if copy.folder.endswith(".dist-info") else None
+    if copy.folder.endswith(".dist-info") and (entry is None or entry.size):
+        return
+    if entry is None and asking is None:
+        return
+    code, text = "package-files.cut-short", _("{name}: {path} is empty")
+    if asking is not None and entry is not None:
+        text = _("{name}: {path} is empty, and {asking} looks for its version")
+    elif asking is not None:
+        code = "package-files.missing"
+        text = _("{name}: its metadata (dist-info) is missing, and {asking} looks for its version")
+    title = _("reinstall {name}", name=copy.label)
+    yield Finding(
+        code,
+        text.format(name=copy.label, path=path, asking=asking),
+        severity=WARNING if asking is None else ERROR,
+        evidence=(copy.folder,),
+        action=Action.CONFIG,
+        fix=pip_reinstall(host, title, copy.requirement if copy.version else normalize_name(copy.name)),
+        echo_of=_stopped_pip(host, copy.name),
+    )
 
 
 def _find_two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
@@ -241,11 +276,11 @@ def _filter_missing(host: Host, copy: Distribution, missing: Sequence[str]) -> l
 
 
 def _judge_contents(host: Host, copy: Distribution, damage: DistributionDamage) -> Iterator[Finding]:
-    is_framework = normalize_name(copy.name) in FRAMEWORKS
+    is_framework = is_job_distribution(host, copy.name)
     files, scan = list_recorded_files(host, copy), _scan_files(host, copy)
     spoiled = [
         path
-        for path in scan.find_spoiled(files, damage.sizes, is_framework)
+        for path in scan.find_spoiled(files, damage.sizes, is_framework, damage.mtimes)
         if path not in damage.short and path not in damage.missing
     ]
     changed = [] if is_framework or spoiled else scan.find_changed(files, damage.sizes)
@@ -342,6 +377,7 @@ def _finding(
         evidence=tuple(f"{site}/{path}" for path in paths[:SHOWN]),
         action=Action.CONFIG,
         fix=fix,
+        echo_of=() if code == "package-files.changed" else _stopped_pip(host, copy.name),
     )
 
 
@@ -354,31 +390,89 @@ def _is_grave(host: Host, site: str, path: str) -> bool:
     return entry is not None and entry.size > 0 and not is_complete_elf(host.files, f"{site}/{path}")
 
 
-def _package_name(name: str) -> Optional[str]:
-    """Return the framework or companion whose files pip renamed to this name (~orch is torch); None for
-    others."""
-    tail = normalize_name(name.lstrip("~-"))
-    package_names = (*FRAMEWORKS, *COMPANIONS, "paddle", "mindspore", "tensorflow")
-    return next(
-        (name for name in package_names if len(tail) > 2 and normalize_name(name).endswith(tail)), None
+def _judge_imports(
+    host: Host, damages: Sequence[tuple[Distribution, DistributionDamage]]
+) -> Iterator[Finding]:
+    """Report what the frameworks import in vain, once for each distribution to blame."""
+    reported: set[str] = set()
+    for failing in find_failing_imports(host, damages):
+        if failing.copy.folder not in reported:
+            reported.add(failing.copy.folder)
+            yield _report_failing_import(host, failing)
+
+
+def _report_failing_import(host: Host, failing: FailingImport) -> Finding:
+    copy, broken = failing.copy, failing.broken
+    text = _("{name}: {path} is missing, and {importer} imports it")
+    if broken.name:
+        text = _("{name}: {path} is truncated: it has no {missing}, which {importer} imports")
+    elif broken.is_cut:
+        text = _("{name}: {path} is truncated, and {importer} imports it")
+    title = _("reinstall {name} over the damaged files", name=copy.label)
+    return Finding(
+        "package-files.cut-short" if broken.name or broken.is_cut else "package-files.missing",
+        text.format(
+            name=copy.label,
+            path=failing.path or broken.path or _("module {module}", module=broken.missing),
+            importer=broken.importer or _("the job"),
+            missing=broken.name,
+        ),
+        evidence=(f"import {'.'.join(filter(None, [broken.missing, broken.name]))}",),
+        action=Action.CONFIG,
+        fix=pip_reinstall(host, title, copy.requirement if copy.version else normalize_name(copy.name)),
+        echo_of=_stopped_pip(host, copy.name),
     )
 
 
-def _report_interrupted(host: Host, site: str, name: str) -> Finding:
-    package = _package_name(name) or name
-    is_present = host.files.stat(f"{site}/{package.replace('-', '_')}/__init__.py") is not None
-    text = _("{path} was left by an interrupted pip, and {package} itself is missing")
-    if is_present:
-        text = _("{path} was left by an interrupted pip; {package} itself is present")
-    fix: Optional[Fix] = None
-    if not is_present:
-        copy = host.interpreter.installed(package)
-        needed = f"{package}=={copy.version}" if copy else package
-        fix = pip_reinstall(host, _("reinstall {package}", package=package), needed)
+def _report_half(host: Host, half: HalfPackage) -> Finding:
+    requirement = f"{half.name}=={half.version}" if half.version else half.name
+    return Finding(
+        "package-files.missing",
+        _(
+            "{folder} holds {count} modules and libraries of {name}, but no __init__.py: half a package",
+            folder=half.folder,
+            count=half.count,
+            name=half.name,
+        ),
+        evidence=(half.folder,),
+        action=Action.CONFIG,
+        fix=pip_reinstall(host, _("reinstall {package}", package=half.name), requirement),
+        echo_of=_stopped_pip(host, half.name),
+    )
+
+
+def _report_interrupted(host: Host, stopped: StoppedInstall) -> Finding:
+    texts = {
+        "whole": _("{path} was left by an interrupted pip; {package} itself is present"),
+        "gone": _("{path} was left by an interrupted pip, and {package} itself is missing"),
+        "unfinished": _("{path} was left by an interrupted pip, and {package} itself is incomplete"),
+        "unrecorded": _(
+            "{path} was left by an interrupted pip: the files of {package} are present, its metadata is not"
+        ),
+    }
+    is_whole = stopped.state == "whole"
+    # Without its metadata a package can be imported; whoever asks for its version fails.
+    is_mild = stopped.state == "unrecorded" and find_asking(host, stopped.name) is None
     return Finding(
         "package-files.interrupted",
-        text.format(path=f"{site}/{name}", package=package),
-        severity=INFO if is_present else ERROR,
-        action=Action.NONE if is_present else Action.CONFIG,
-        fix=fix,
+        texts[stopped.state].format(path=stopped.leftovers[0], package=stopped.name),
+        severity=INFO if is_whole else WARNING if is_mild else ERROR,
+        evidence=stopped.leftovers,
+        action=Action.NONE if is_whole else Action.CONFIG,
+        fix=None if is_whole else _reinstall_and_remove(host, stopped),
     )
+
+
+def _reinstall_and_remove(host: Host, stopped: StoppedInstall) -> Fix:
+    title = _("reinstall {package}, then remove what pip left", package=stopped.name)
+    fix: Fix = pip_reinstall(host, title, stopped.requirement)
+    # pip warns of an invalid distribution with every command as long as these are there.
+    removal = Command(("rm", "-r", *stopped.leftovers))
+    return replace(fix, steps=(*fix.steps, removal)) if fix.steps else fix
+
+
+def _stopped_pip(host: Host, name: str) -> tuple[str, ...]:
+    """Return the code of the cause where pip was stopped while it replaced this package."""
+    states = {stopped.name: stopped.state for stopped in list_stopped(host)}
+    is_cause = states.get(normalize_name(name), "whole") != "whole"
+    return ("package-files.interrupted",) if is_cause else ()

@@ -23,12 +23,12 @@ from npudoctor.checks.python._pip import install_accepted
 from npudoctor.facts.cann.python_needs import weight_for_cann
 from npudoctor.facts.python.closure import Requirement
 from npudoctor.facts.python.frameworks import (
-    FRAMEWORKS,
     closure_of,
     is_optional,
     require_readable_needs,
     sort_key,
 )
+from npudoctor.facts.python.interrupted import find_damage_codes
 from npudoctor.facts.system.broken_rows import broken_rows
 
 # Findings of checks that report the same package with more detail.
@@ -57,7 +57,7 @@ NCCL = "nvidia-nccl"  # -cu12, -cu13
     "package-requirements",
     scope=Scope.JOB,
     tags={"mindspore", "paddle", "pytorch", "tensorflow"},
-    needs=FRAMEWORKS,
+    needs=("packages",),
     codes={
         "package-requirements.missing": ERROR,
         "package-requirements.unsuitable": ERROR,
@@ -70,14 +70,16 @@ def package_requirements(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    Follows the requirements (`Requires-Dist`) of each installed framework, direct and indirect, with the
-    extras and markers of the examined interpreter, and compares them with what is installed. Nothing is
-    imported.
+    Follows the requirements (`Requires-Dist`) of each installed framework, and of the trainers' stack upon
+    it (transformers, peft, trl, datasets, lightning and others), direct and indirect, with the extras and
+    markers of the examined interpreter, and compares them with what is installed. Nothing is imported. Rows
+    of the site (`frameworks.trainers`) add packages.
 
     - `package-requirements.missing`: a required distribution is not installed. A warning if the framework is
-      known to import without it (networkx for PyTorch).
+      known to import without it (networkx for PyTorch), or if nobody tried what it needs (deepspeed, verl).
     - `package-requirements.unsuitable`: the installed version does not meet the requirement. An error if a
-      row of our table names the error that this was seen to cause, otherwise a warning: such bounds are often
+      row of our table names the error that this was seen to cause, or says that the package compares the
+      versions itself when it is imported, as transformers does. Otherwise a warning: such bounds are often
       guesses.
     - `package-requirements.site-table`: rows that this site added to our table cannot be used.
 
@@ -104,7 +106,7 @@ def package_requirements(host: Host) -> Iterator[Union[Finding, Facts]]:
         {"frameworks": {root.name: root.version for root in closure.roots}, "required": len(closure.names)}
     )
 
-    yield from broken_rows(host, "package-requirements", "requirements")
+    yield from broken_rows(host, "package-requirements", "requirements", "frameworks")
     unmet: dict[str, list[Requirement]] = {}
     for need in closure.needs:
         if not need.is_met:
@@ -117,6 +119,7 @@ def package_requirements(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _finding(host: Host, name: str, needs: Sequence[Requirement]) -> Finding:
+    needs = sorted(needs, key=is_optional)  # who cannot do without it is named
     need = needs[0]
     code, severity = "package-requirements.missing", WARNING if all(map(is_optional, needs)) else ERROR
     text = _("{user} {release} requires {name}{required}, but {name} is not installed")
@@ -134,6 +137,8 @@ def _finding(host: Host, name: str, needs: Sequence[Requirement]) -> Finding:
     weight = weight_for_cann(host, name)
     if weight is not None and severity <= (weight if missing else WARNING):
         echoes += ("cann-python-deps.missing" if missing else "cann-python-deps.unsuitable",)
+    if missing:
+        echoes += find_damage_codes(host, name)
     lines = []
     for need in needs:
         chain = " -> ".join((*need.way, f"{need.name}{need.specifier}"))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from npudoctor import Severity
 from npudoctor.checking.needs import THINGS
 from npudoctor.checks.python.interpreter import interpreter
+from npudoctor.checks.python.package_requirements import package_requirements
 from npudoctor.checks.python.torch_npu import torch_npu
 from npudoctor.knowledge.site import Knowledge
 from npudoctor.knowledge.tables import list_tables, load_table
@@ -26,6 +28,7 @@ def test_the_example_is_used(tmp_path: Path) -> None:
     assert {key: len(rows) for key, rows in knowledge.site_rows().items()} == {
         ("torch_npu", "cann"): 2,
         ("mindspore", "python"): 1,
+        ("frameworks", "trainers"): 1,
     }
 
 
@@ -39,6 +42,12 @@ def test_the_example_says_what_it_promises(tmp_path: Path) -> None:
     built = package_files("mindspore", "2.7.1")
     assert ask(interpreter, fake_host(built, python_version="3.12.1")).codes != []
     assert ask(interpreter, fake_host(built, python_version="3.12.1", knowledge=directory)).codes == []
+    own = package_files("acme-trainer", "1.0", "Requires-Dist: acme-data")
+    assert ask(package_requirements, fake_host(own)).codes == []
+    told = ask(package_requirements, fake_host(own, knowledge=directory))
+    assert [(one.code, one.severity) for one in told.findings] == [
+        ("package-requirements.missing", Severity.WARNING)
+    ]
 
 
 def test_every_section_is_named() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from npudoctor.host import Host, Options
+from npudoctor.knowledge.distributions import list_job_distributions
 from npudoctor.knowledge.site import _CLOSED, Knowledge, _find_problem
 from npudoctor.knowledge.tables import BUILT_IN, list_tables, load_table
 from npudoctor.testing import MemoryDisk, folder
@@ -71,6 +72,50 @@ def test_a_row_that_does_not_look_as_ours(directory: Path, text: str, named: str
     assert named in broken.reason
     assert knowledge.broken("mindspore") == []
     assert knowledge.rows("torch_npu", "cann")[0].origin == BUILT_IN
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("import acme", False),
+        ("import acme.data", False),
+        ("from acme import Trainer, Arguments", False),
+        ("acme", True),
+        ("import acme; print(1)", True),
+        ("import acme\\nprint(1)", True),
+        ("import os, acme", True),
+        ("from acme import *", True),
+        ("__import__('acme')", True),
+    ],
+)
+def test_an_import_of_a_site_is_one_import_and_nothing_else(directory: Path, text: str, wrong: bool) -> None:
+    row = f'[[frameworks.trainers]]\ndistribution = "acme"\nmodules = "acme"\nimports = "{text}"\n'
+    written(directory, f'{row}source = "ours"\nas_of = "2026-11"\n')
+    knowledge = Knowledge(str(directory))
+    assert [
+        "imports has no import statement" in broken.reason for broken in knowledge.broken("frameworks")
+    ] == ([True] if wrong else [])
+    assert ("acme" in {one.name for one in list_job_distributions(knowledge)}) is not wrong
+
+
+def test_of_two_rows_about_one_distribution_the_sites_counts(directory: Path) -> None:
+    text = (
+        '[[frameworks.trainers]]\ndistribution = "Sentence_Transformers"\nmodules = "sentence_transformers"\n'
+    )
+    written(directory, f'{text}imports = ["import x"]\nsource = "ours"\nas_of = "2026-11"\n')
+    ours = {one.name: one for one in list_job_distributions(Knowledge())}
+    told = {one.name: one for one in list_job_distributions(Knowledge(str(directory)))}
+    assert told.keys() == ours.keys() and told["torch"] == ours["torch"]
+    one = told["sentence-transformers"]
+    assert (one.imports, one.after, one.trainer, one.tried) == (("import x",), "", True, False)
+
+
+def test_whether_a_table_may_mention_a_name(directory: Path) -> None:
+    assert Knowledge().may_mention("frameworks", {"six", "torch_npu"})
+    assert not Knowledge().may_mention("frameworks", {"six", "torc", "as_of"})
+    text = '[[frameworks.trainers]]\ndistribution = "acme"\nmodules = "acme"\nimports = "import acme"\n'
+    written(directory, f'{text}source = "ours"\nas_of = "2026-11"\n')
+    assert Knowledge(str(directory)).may_mention("frameworks", {"six"})
 
 
 def test_an_unknown_table_is_told_to_all(directory: Path) -> None:

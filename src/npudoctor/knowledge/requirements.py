@@ -59,6 +59,16 @@ def find_failing_row(
     return None
 
 
+def find_enforced_row(knowledge: Knowledge, user: str, version: str, name: str) -> Optional[KnowledgeRow]:
+    """The row that says that this release looks at the version of another one when it is imported, and ends
+    where its metadata refuses it; names by PEP 503.
+    """
+    for row in knowledge.rows("requirements", "enforced"):
+        if user in row.texts("users") and name in row.texts("needs") and _covers(row, version):
+            return row
+    return None
+
+
 def list_unstated_requirements(
     knowledge: Knowledge, user: str, version: str
 ) -> list[tuple[Requirement, KnowledgeRow]]:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Callable, Optional
 
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.trust.paths import read_trusted
-from npudoctor.knowledge.tables import KnowledgeRow, built_in_rows, list_tables, load_table, parse_toml
+from npudoctor.knowledge.tables import (
+    KnowledgeRow,
+    built_in_rows,
+    list_tables,
+    load_table,
+    parse_toml,
+    read_table,
+)
 
 SITE = "/etc/npudoctor/knowledge.d"  # NPUDOCTOR_KNOWLEDGE_DIR replaces it; empty means none
 # What every row of a site may say besides the keys of our own rows. `compatible = false` forbids a pair.
@@ -21,6 +29,7 @@ _SIGNATURES = ("signature", "source", "as_of")
 _CLOSED = ("hccl_variables", "log_variables", "nccl_variables", "paddle_flags", "return_numbers", "variables")
 # Keys that all our rows have but a row of a site may leave out, as no judgement needs them.
 _OPTIONAL = {
+    "frameworks.trainers": ("after", "tried"),
     "paddle_npu.cann": ("chip",),
     "vllm_ascend.releases": ("vllm", "torch", "torch_npu", "triton_ascend", "python"),
 }
@@ -49,6 +58,9 @@ _RELEASES = {
     "vllm_ascend.pypi": ("triton_ascend",),
     "vllm_ascend.releases": ("vllm_ascend", "vllm", "torch", "torch_npu", "triton_ascend"),
 }
+# What the job's Python is to run: nothing but one import.
+_STATEMENTS = {"frameworks.frameworks": ("imports",), "frameworks.trainers": ("imports",)}
+_IMPORT = pattern(r"(?:import [\w.]+|from [\w.]+ import \w+(?:, \w+)*)\Z")
 
 
 @dataclass(frozen=True)
@@ -80,6 +92,16 @@ class Knowledge:
         """The rows of a section: first the site's, then ours."""
         site = self._load_once().get((name, section), [])
         return [*site, *built_in_rows(name, section)]
+
+    def may_mention(self, name: str, words: Iterable[str]) -> bool:
+        """Whether a row of a table may have one of these words as a value.
+
+        Asked where most machines have none of what the table lists: to parse it takes longer than the rest.
+        """
+        if any(table == name for table, _section in self._load_once()):
+            return True
+        text = read_table(name)
+        return any(f'"{word}"' in text for word in words)
 
     def broken(self, name: Optional[str] = None) -> list[BrokenEntry]:
         """Entries that cannot be used; with `name` only those that may have been rows of this table."""
@@ -195,6 +217,8 @@ def _find_problem(where: str, row: dict[str, Any], ours: Sequence[dict[str, Any]
         if not values or not all(isinstance(text, str) for text in values):
             return _("{where}: {key} is not a string", where=where, key=key)
         for text in values:
+            if key in _STATEMENTS.get(where, ()) and not _IMPORT.match(text):
+                return _("{where}: {key} has no import statement: {value}", where=where, key=key, value=text)
             if not _is_comparable(where, key, text):
                 return _(
                     "{where}: {key} cannot be compared with a version: {value}",

@@ -20,10 +20,16 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 @cache
+def read_table(name: str) -> str:
+    """The text of the table `name`.toml."""
+    with open(os.path.join(FOLDER, f"{name}.toml"), encoding="utf-8") as file:
+        return file.read()
+
+
+@cache
 def load_table(name: str) -> dict[str, Any]:
     """The whole table `name`.toml."""
-    with open(os.path.join(FOLDER, f"{name}.toml"), encoding="utf-8") as file:
-        return parse_toml(file.read())
+    return parse_toml(read_table(name))
 
 
 def list_tables() -> list[str]:

@@ -10,13 +10,13 @@ from npudoctor.core.model import UNANSWERED
 from npudoctor.core.redact.bundle import BundleRedactor
 from npudoctor.core.redact.prefilter import HIDDEN
 from npudoctor.core.redact.redact import redact
-from npudoctor.facts.snapshot.compare import STACK, is_own
+from npudoctor.facts.snapshot.compare import is_own, stack_names
 from npudoctor.facts.snapshot.sections import FactSection
 from npudoctor.render.printable import printable
 from npudoctor.runner.snapshot import TakenSnapshot
 
 LINES, COLUMNS = 58, 120  # of the block within its fence; a longer one is not read
-_MORE = "numpy scipy protobuf transformers accelerate tokenizers setuptools pip".split()
+_MORE = "numpy scipy protobuf tokenizers setuptools pip".split()
 # The variables that maintainers ask for in issues; search paths contain names of users and projects.
 _VARIABLES = (
     "ASCEND",
@@ -97,7 +97,7 @@ def _block_lines(snapshot: TakenSnapshot, clean: _IdentityRedactor) -> Iterator[
     )
     yield from _pair_lines("Python", python.get("version"), clean(_value_text(python.get("path") or "")))
     packages = _facts_of(snapshot, "packages")
-    shown = [name for name in (*sorted(STACK), *_MORE) if name in packages]
+    shown = [name for name in (*sorted(stack_names()), *_MORE) if name in packages]
     yield from _wrap_words("packages", [f"{name} {packages[name]}" for name in shown])
     yield f"{'':<13} {len(packages)} packages in all"
     # Only codes: messages contain files, hosts and users. `npudoctor show CODE` explains a code.

@@ -10,11 +10,11 @@ from typing import Optional
 from npudoctor.core.model import HostFacts, PythonFacts, Target
 from npudoctor.core.threads import GRACE, start_thread, wait
 from npudoctor.facts.cann.in_use import cann_in_use, product_version
+from npudoctor.facts.python.frameworks import installed_job_distributions
 from npudoctor.host import CannotTell, Host, NotRunning
 from npudoctor.host.devices.accelerators import Accelerators
 from npudoctor.host.devices.driver import find_package
 from npudoctor.host.python.interpreter import normalize_name
-from npudoctor.host.python.own_python import FRAMEWORKS
 
 THREAD_START_SECONDS = (
     1.0  # seconds within which the thread must run, counted from when all checks have ended
@@ -87,9 +87,9 @@ def describe_target(host: Host) -> Target:
         cann = (product_version(host, install) or install.component) if install else None
     # Stays None when it cannot be told, as opposed to {}: no framework is installed.
     with contextlib.suppress(CannotTell, NotRunning):
-        copies = [copy for copy in map(interpreter.installed, FRAMEWORKS) if copy is not None]
+        copies = [*installed_job_distributions(host).values()]
         if not copies:
-            interpreter.require_certain_absence(FRAMEWORKS[0])
+            interpreter.require_certain_absence("torch")
         frameworks = {normalize_name(copy.name): copy.version or "?" for copy in copies}
     return Target(
         kind=kind,

@@ -120,8 +120,11 @@ class MemoryDisk:
         nodes = ((name, self._node(f"{path.rstrip('/')}/{name}")) for name in self.names(path))
         return [(name, node.uid, node.kind | node.permissions) for name, node in nodes]
 
-    def sizes(self, folder: str, names: Sequence[str]) -> list[int]:
-        return [self._size(f"{folder.rstrip('/')}/{name}") for name in names]
+    def stamps(self, folder: str, names: Sequence[str]) -> tuple[list[int], list[int]]:
+        paths = [f"{folder.rstrip('/')}/{name}" for name in names]
+        nodes = map(self._nodes.get, paths)
+        mtimes = [int(node.mtime) if node is not None and stat.S_ISREG(node.kind) else 0 for node in nodes]
+        return [self._size(path) for path in paths], mtimes
 
     def _size(self, path: str) -> int:
         node = self._nodes.get(path)

@@ -17,11 +17,12 @@ from npudoctor.facts.python.closure import (
     close_requirements,
 )
 from npudoctor.host.host import Host
+from npudoctor.host.python.installed_files import site_of
 from npudoctor.host.python.interpreter import Distribution, normalize_name
-from npudoctor.host.python.own_python import FRAMEWORKS as FRAMEWORKS
 from npudoctor.host.python.requirements import read_requirements
 from npudoctor.host.python.without_metadata import module_of
 from npudoctor.knowledge import requirements as rows
+from npudoctor.knowledge.distributions import TABLE, JobDistribution, list_job_distributions
 from npudoctor.knowledge.tables import KnowledgeRow
 
 # Modules of frameworks and of what jobs import beside them, which a folder of the job's own may hide.
@@ -43,6 +44,42 @@ EXTENSIONS = {
     "pillow": (("PIL", "_imaging"),),
     "ml-dtypes": (("ml_dtypes", "_ml_dtypes_ext"),),
 }
+
+
+def job_distributions(host: Host) -> tuple[JobDistribution, ...]:
+    """The frameworks and what trainers import upon them, by our table and rows of the site."""
+    return host.once("job distributions", lambda: list_job_distributions(host.knowledge))
+
+
+def is_job_distribution(host: Host, name: str) -> bool:
+    """Return whether an installed distribution is one of these; its name as its metadata has it."""
+    return normalize_name(name) in {one.name for one in installed_job_distributions(host)}
+
+
+def is_trainer(host: Host, copy: Distribution) -> bool:
+    """Return whether a copy is one of the trainers' stack, which not every job imports."""
+    return any(one.trainer and other == copy for one, other in installed_job_distributions(host).items())
+
+
+def installed_job_distributions(host: Host) -> dict[JobDistribution, Distribution]:
+    """Those that are installed, each with the first copy on the search path: no other is imported."""
+    return host.once("installed job distributions", lambda: _find_installed(host))
+
+
+def _find_installed(host: Host) -> dict[JobDistribution, Distribution]:
+    if not host.knowledge.may_mention(TABLE, host.interpreter.seen_names()):
+        return {}
+    found = ((one, host.interpreter.installed(one.name)) for one in job_distributions(host))
+    return {
+        one: copy
+        for one, copy in found
+        # Without metadata a folder of the job's own, such as datasets/ on PYTHONPATH, may have such a name.
+        if copy is not None and (not one.trainer or _is_certain(copy))
+    }
+
+
+def _is_certain(copy: Distribution) -> bool:
+    return copy.folder.endswith(("-info", ".egg")) or site_of(copy).endswith("-packages")
 
 
 def closure_of(host: Host) -> Closure:
@@ -70,7 +107,9 @@ def closed_needs(host: Host) -> list[ClosedNeed]:
     need_by_folder = {
         need.installed.folder: need
         for need in sorted(closure_of(host).needs, key=lambda need: not need.lenient)  # who needs it counts
-        if need.installed is not None and not need.installed.headers and need.name not in FRAMEWORKS
+        if need.installed is not None
+        and not need.installed.headers
+        and not is_job_distribution(host, need.name)
     }
     return [
         ClosedNeed(need.installed, *_find_module(host, need.installed), not need.lenient)
@@ -111,16 +150,16 @@ def require_readable_needs(host: Host) -> None:
 
 
 def _close_installed(host: Host) -> Closure:
-    # Only what the search path finds first: another copy is never imported.
-    copies = (host.interpreter.installed(name) for name in FRAMEWORKS)
-    roots = [copy for copy in copies if copy is not None]
+    installed = installed_job_distributions(host)
+    roots = [*installed.values()]
     if not roots:
         return Closure((), ())  # nothing to look up in the tables
+    untried = {copy.folder for one, copy in installed.items() if not one.tried}
     knowledge = host.knowledge
     return close_requirements(
         host.interpreter,
         roots,
-        lenient=lambda user, name: _works_without(host, user, name),
+        lenient=lambda user, name: user.folder in untried or _works_without(host, user, name),
         unsaid=lambda user: [
             UnstatedNeed(need.name, need.specifier, _failure_text(row), bool(row.values.get("imports")))
             for need, row in rows.list_unstated_requirements(
@@ -129,7 +168,7 @@ def _close_installed(host: Host) -> Closure:
         ],
         stand_ins=rows.list_stand_ins(knowledge),
         overruled=_find_overruled(host),
-        failing=lambda user, copy: failure_beside(host, user, copy),
+        failing=lambda user, copy: failure_beside(host, user, copy) or _find_enforced(host, user, copy),
     )
 
 
@@ -141,6 +180,14 @@ def failure_beside(host: Host, user: Distribution, copy: Distribution) -> Option
     return None if row is None else KnownFailure(_failure_text(row), bool(row.values.get("imports")))
 
 
+def _find_enforced(host: Host, user: Distribution, copy: Distribution) -> Optional[KnownFailure]:
+    """What is known to fail with any version that the metadata of `user` refuses: it compares them itself."""
+    row = rows.find_enforced_row(
+        host.knowledge, normalize_name(user.name), user.version, normalize_name(copy.name)
+    )
+    return None if row is None else KnownFailure(_failure_text(row))
+
+
 def _works_without(host: Host, user: Distribution, name: str) -> bool:
     """Return whether the import of `user` is known to work without what it requires, or with the installed
     version.
@@ -149,7 +196,7 @@ def _works_without(host: Host, user: Distribution, name: str) -> bool:
     if rows.find_lenient_row(host.knowledge, *release, name) is not None:
         return True
     # What was seen to work is recorded only for frameworks.
-    if normalize_name(user.name) not in FRAMEWORKS:
+    if not is_job_distribution(host, user.name):
         return False
     copy = host.interpreter.installed(name)
     return copy is not None and rows.is_proven_to_work(host.knowledge, *release, name, copy.version)

@@ -11,7 +11,7 @@ from npudoctor.host.fs.archives import list_members
 from npudoctor.host.host import Host
 from npudoctor.host.python import without_metadata
 from npudoctor.host.python.bindings import list_bindings
-from npudoctor.host.python.installed_files import InstalledFile, read_recorded_files, site_of
+from npudoctor.host.python.installed_files import InstalledFile, read_record, site_of
 from npudoctor.host.python.interpreter import Distribution, normalize_name
 from npudoctor.host.python.modules import Module, Modules
 from npudoctor.host.users.access import is_closed
@@ -44,7 +44,16 @@ def _first_search_folders(host: Host) -> list[str]:
 
 def list_recorded_files(host: Host, copy: Distribution) -> list[InstalledFile]:
     """The list of a distribution's files (RECORD); read once for all checks."""
-    return host.once(f"RECORD of {copy.folder}", lambda: read_recorded_files(host.files, copy))
+    return _read_record_once(host, copy)[0]
+
+
+def list_optional_files(host: Host, copy: Distribution) -> list[InstalledFile]:
+    """Of the same list the files that an image may leave out as long as nothing imports them."""
+    return _read_record_once(host, copy)[1]
+
+
+def _read_record_once(host: Host, copy: Distribution) -> tuple[list[InstalledFile], list[InstalledFile]]:
+    return host.once(f"RECORD of {copy.folder}", lambda: read_record(host.files, copy))
 
 
 def is_altered(host: Host, path: str) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import base64
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import Optional
 
-from npudoctor.facts.python.spoiled_libraries import LFS, SpoiledLibraries
+from npudoctor.facts.python.spoiled_libraries import LATER, LFS, SpoiledLibraries
 from npudoctor.host.fs.disk import NO_FILE
 from npudoctor.host.fs.files import Files
 from npudoctor.host.python.bindings import read_submodule_imports
@@ -16,10 +18,14 @@ from npudoctor.host.python.byte_code import HEADER_BYTES, ByteCode, is_unchecked
 from npudoctor.host.python.installed_files import InstalledFile
 
 SOURCE_LIMIT = 1 << 20
-CHANGED = 40  # sources of another size that are read; people change a few, a mixed tree has hundreds
+CHANGED = 40  # longer sources that are read; people change a few, a mixed tree has hundreds
+SHORTENED = 400  # and shorter ones, of which each may be cut
+REWRITTEN = 1000  # sources of the same size that are read where they were written after the installation
 END = 64  # bytes at the end of a source that no crash leaves alone
 EACH = 8  # of the modules deep in a framework, one in so many is looked into: a crash spoils many
 UNCHECKED = 4000  # sources that are compared with byte code, where Python would not compare them
+DEEPEST = 3  # folders of a framework down to which byte code that was written later is looked into
+LATE = 2500  # modules of one distribution of which that is asked
 SAMPLE = 256  # headers of byte code by which it is told whether any of a package is so
 
 
@@ -46,17 +52,25 @@ class SpoiledFiles:
         self.stale: list[str] = []
         self.unreadable: list[str] = []
 
-    def find_spoiled(self, listed: Sequence[InstalledFile], here: Sequence[int], deep: bool) -> Iterator[str]:
+    def find_spoiled(
+        self,
+        listed: Sequence[InstalledFile],
+        here: Sequence[int],
+        deep: bool,
+        mtimes: Sequence[int] = (),
+    ) -> Iterator[str]:
         """Yield the paths of the files that no import gets through.
 
-        `here`: their sizes now. `deep`: also look at the modules right below a package, not only the package
-        itself, and at the ends of many others.
+        `here`: their sizes now; `mtimes`: when they were written, where that is known. `deep`: also look at
+        the modules right below a package, not only the package itself, and at the ends of many others.
         """
         changed: list[str] = []
         keys: list[InstalledFile] = []
         other_modules: list[InstalledFile] = []
         libraries: list[tuple[InstalledFile, int]] = []
-        for file, size in zip(listed, here):  # thousands
+        later: list[InstalledFile] = []
+        after = self._listed_at + LATER
+        for file, size, mtime in zip(listed, here, mtimes or repeat(0)):  # thousands
             if size == NO_FILE:
                 yield file.path
             elif not file.path.endswith(".py"):
@@ -68,13 +82,21 @@ class SpoiledFiles:
                 if size < file.size:
                     self._shorter.add(file.path)
             elif file.size:
+                if mtime > after:
+                    later.append(file)
                 (keys if file.path.count("/") < 2 and _is_key(file.path, deep) else other_modules).append(
                     file
                 )
         # What lies near the top is imported first.
-        yield from filter(self._is_no_source, sorted(changed, key=lambda path: path.count("/"))[:CHANGED])
+        changed.sort(key=lambda path: path.count("/"))
+        longer = [path for path in changed if path not in self._shorter][:CHANGED]
+        shorter = [path for path in changed if path in self._shorter][:SHORTENED]
+        yield from filter(self._is_no_source, [*longer, *shorter])
+        yield from filter(self._is_no_source, self._choose_rewritten(later))
         yield from self._find_zeros(keys, _choose_modules(other_modules) if deep else [])
-        yield from self._find_cut_codes([file.path for file in keys])
+        key_paths = [file.path for file in keys]
+        yield from self._find_cut_codes(key_paths)
+        yield from self._find_late_codes([file.path for file in other_modules], DEEPEST if deep else 2)
         # Note the stale byte code of these where Python does not compare that of some, as it is made so for
         # whole trees, so that a sample tells; `depth`: how many folders above those of the sample.
         paths = [*(file.path for file in other_modules), *changed]
@@ -133,6 +155,31 @@ class SpoiledFiles:
             elif ends is not None and ends.is_unchecked:
                 self._unchecked = True
                 self._note_stale(path)
+
+    def _choose_rewritten(self, later: Sequence[InstalledFile]) -> list[str]:
+        """Of the sources that were written after the list: those with other content of the same size."""
+        if not later:
+            return []
+        import hashlib  # which loads OpenSSL
+
+        rewritten = []
+        for file in [file for file in later if file.digest][:REWRITTEN]:
+            content = self._files.read(f"{self._site}/{file.path}", SOURCE_LIMIT) or b""
+            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+            if digest != file.digest:
+                rewritten.append(file.path)
+        return rewritten
+
+    def _find_late_codes(self, paths: Sequence[str], depth: int) -> Iterator[str]:
+        """Yield cut byte code of other modules; only of what was written after the installation, as byte code
+        that a crash or a copy cut was."""
+        if not self._cached or self._listed_at == sys.maxsize:
+            return
+        near = [path for path in paths if path.count("/") <= depth][:LATE]
+        codes = [self._code.path_of(path) for path in near]
+        mtimes = self._files.stamps(self._site, codes)[1] if codes else []
+        late = [path for path, mtime in zip(near, mtimes) if mtime > self._listed_at + LATER]
+        yield from self._find_cut_codes(late)
 
     def _note_stale(self, path: str) -> None:
         ends = self._code.read_ends(path)

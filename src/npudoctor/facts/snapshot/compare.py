@@ -9,10 +9,10 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.core.redact.bundle import helps_support
 from npudoctor.core.redact.prefilter import HIDDEN
-from npudoctor.facts.python.frameworks import FRAMEWORKS
 from npudoctor.facts.snapshot.document import CHECK, Snapshot, Unread
 from npudoctor.facts.snapshot.sections import OPEN, FactSection
 from npudoctor.facts.snapshot.values import Value
+from npudoctor.knowledge.distributions import list_built_in_names
 
 # What a difference is about.
 VERSION, DEVICE, NETWORK, VARIABLE, LIMIT, PACKAGE, SYSTEM, OTHER = (
@@ -32,13 +32,10 @@ _VERSIONS = {
     "driver": {"NPU driver", "NPU firmware", "GPU driver", "CUDA of frameworks"},
     "python": {"version"},
 }
-# With another release of one of these a job is another job: frameworks and what extends them.
-STACK = frozenset(
-    (
-        *FRAMEWORKS,
-        *("triton", "flash-attn", "mindspeed", "mindspeed-llm", "mindformers", "megatron-core", "deepspeed"),
-        *("te", "hccl", "apex", "sglang", "torchair", "nvidia-nccl-cu11", "nvidia-nccl-cu12"),
-    )
+# What extends the frameworks and the trainers' stack, besides the rows of our table.
+_EXTENSIONS = (
+    *("triton", "flash-attn", "mindspeed-llm", "te", "hccl", "apex", "sglang", "torchair"),
+    *("nvidia-nccl-cu11", "nvidia-nccl-cu12"),
 )
 
 # Each rank and each launch has its own; a good node of yesterday has another one, and both are right.
@@ -239,12 +236,17 @@ def is_own(section: str, fact: str) -> bool:
     return (section == "hccn" or section.startswith(CHECK)) and fact.rpartition(" ")[2] in _LEAVES | _RANKS
 
 
+def stack_names() -> frozenset[str]:
+    """The packages with another release of which a job is another job."""
+    return list_built_in_names().union(_EXTENSIONS)
+
+
 def kind_of(section: str, fact: str) -> str:
     """What a difference is about: one of the words above."""
     if fact in _VERSIONS.get(section, ()):
         return VERSION
     if section == "packages":
-        return VERSION if fact in STACK else PACKAGE
+        return VERSION if fact in stack_names() else PACKAGE
     if section.startswith(CHECK):
         return OTHER
     return _KINDS.get(section, SYSTEM)

@@ -15,9 +15,9 @@ USERS = (
 )
 
 
-def broken_rows(host: Host, check: str, table: str) -> Iterator[Finding]:
-    """Yield a warning for rows that a site added to a table and that cannot be used."""
-    broken = host.knowledge.broken(table)
+def broken_rows(host: Host, check: str, *tables: str) -> Iterator[Finding]:
+    """Yield a warning for rows that a site added to one of these tables and that cannot be used."""
+    broken = [*dict.fromkeys(entry for table in tables for entry in host.knowledge.broken(table))]
     if broken:
         yield Finding(
             f"{check}.site-table",

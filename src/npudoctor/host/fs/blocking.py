@@ -35,17 +35,19 @@ def answer(op, path, limit, start):
             pairs = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
         encode = lambda name: base64.b64encode(name).decode()
         return [(encode(name), status.st_uid, status.st_mode) for name, status in pairs]
-    if op == "sizes":
+    if op == "stamps":
         folder, *names = path.split(b"\0")
-        sizes = []
+        sizes, mtimes = [], []
         for name in names:
+            mtimes.append(0)
             try:
                 status = os.lstat(folder + b"/" + name)
                 kind = status.st_mode & 0o170000
                 sizes.append(status.st_size if kind == 0o100000 else -3 if kind == 0o120000 else -2)
+                mtimes[-1] = int(status.st_mtime)
             except (FileNotFoundError, NotADirectoryError): sizes.append(-1)
             except PermissionError: sizes.append(-4)
-        return sizes
+        return [sizes, mtimes]
     if op == "access": return os.access(path, limit)
     if op == "space":
         v = os.statvfs(path)

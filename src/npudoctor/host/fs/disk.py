@@ -129,7 +129,7 @@ class Disk(Protocol):
 
     def owners(self, path: str) -> list[tuple[str, int, int]]: ...
 
-    def sizes(self, folder: str, names: Sequence[str]) -> list[int]: ...
+    def stamps(self, folder: str, names: Sequence[str]) -> tuple[list[int], list[int]]: ...
 
     def read(self, path: str, limit: int, start: int = 0) -> bytes: ...
 
@@ -197,18 +197,19 @@ class LocalDisk:
             statuses = ((entry.name, entry.stat(follow_symlinks=False)) for entry in entries)
             return [(name, entry.st_uid, entry.st_mode) for name, entry in statuses]
 
-    def sizes(self, folder: str, names: Sequence[str]) -> list[int]:
-        """The size in bytes of each relative path below a folder.
+    def stamps(self, folder: str, names: Sequence[str]) -> tuple[list[int], list[int]]:
+        """The size in bytes of each relative path below a folder, and when it was written, in whole seconds.
 
-        In its place: -1 if nothing is there, LINK for a link, which is not followed, NO_FILE for anything
-        else that is not a regular file, CLOSED in a folder that this user may not enter.
+        In place of a size: -1 if nothing is there, LINK for a link, which is not followed, NO_FILE for what
+        else is not a regular file, CLOSED in a folder that this user may not enter.
         """
         child = self._child_for(folder)
         if child is not None:
-            answer: list[int] = child.ask("sizes", "\0".join((folder, *names)))
-            return answer
-        sizes = []
+            sizes, mtimes = child.ask("stamps", "\0".join((folder, *names)))
+            return sizes, mtimes
+        sizes, mtimes = [], []
         for name in names:
+            mtimes.append(0)
             try:
                 status = os.lstat(f"{folder}/{name}")
             except (FileNotFoundError, NotADirectoryError):
@@ -219,9 +220,10 @@ class LocalDisk:
                 continue
             if status.st_mode & 0o170000 == stat.S_IFREG:
                 sizes.append(status.st_size)
+                mtimes[-1] = int(status.st_mtime)
             else:
                 sizes.append(LINK if stat.S_ISLNK(status.st_mode) else NO_FILE)
-        return sizes
+        return sizes, mtimes
 
     def read(self, path: str, limit: int, start: int = 0) -> bytes:
         child = self._child_for(path)

@@ -99,11 +99,15 @@ class Files:
 
         One lstat for each and nothing kept: for the ten thousand files of a package.
         """
+        return self.stamps(folder, names)[0]
+
+    def stamps(self, folder: str, names: Sequence[str]) -> tuple[list[int], list[int]]:
+        """The same sizes, and when each file was written, in whole seconds; 0 where it is no file."""
         real, entry = self._resolve_parts(folder, follow=True)
         if entry is None or not entry.is_dir:
-            return [-1] * len(names)
+            return [-1] * len(names), [0] * len(names)
         try:
-            return self.disk.sizes(self.disk_path(real), names)
+            return self.disk.stamps(self.disk_path(real), names)
         except OSError as error:
             raise _cannot_read(folder, error) from error
 

@@ -15,8 +15,11 @@ _DYNAMIC = pattern(r"__getattr__|__path__|globals\(|sys\.modules|\bexec\(|import
 
 def list_bindings(text: str) -> Optional[frozenset[str]]:
     """All names that a source may bind at its top level; None if its text does not tell."""
-    if _DYNAMIC.search(text):
-        return None
+    return None if _DYNAMIC.search(text) else list_static_bindings(text)
+
+
+def list_static_bindings(text: str) -> Optional[frozenset[str]]:
+    """The names that its statements bind, whatever it does at run time; None for text that is no source."""
     tree = parse_source(text)
     return None if tree is None else frozenset(name for node in tree.body for name in _list_names(node))
 

@@ -17,10 +17,14 @@ BATCH_SIZE = 2000  # files of one question to the disk
 # A row of a file that an import loads, from its suffix to the size. Most rows are of headers, byte code and
 # data: the pattern begins with what these lack, so that the search is fast.
 _LOADED = pattern(r"(\.(?:py|so(?:\.[\d.]+)?)),(?:sha256=)?([^,\n]*),(\d+)")
-# Folders that images for production leave out, and that no job imports.
+# Folders and modules that images for production leave out. Most of them no job imports; torch imports
+# torch.testing, and numpy.testing a module of numpy/_core/tests.
 _OPTIONAL_FOLDERS = frozenset(
     "test tests testing _pytest example examples benchmark benchmarks doc".split(" "),
 )
+_OPTIONAL_MODULE = pattern(r"(?:test_\w+|\w+_test|tests?|conftest|testing\w*)\.py")
+# Of these folders one file is looked for: most of what is left out lies in them, and they go as a whole.
+_TEST_FOLDERS = ("test", "tests")
 
 
 class InstalledFile(NamedTuple):
@@ -39,7 +43,8 @@ class DistributionDamage:
     `missing`: gone, or a link that leads to nothing. `short`: smaller than installed, and empty or no whole
     ELF file. `closed`: in a folder that this user may not enter. `sizes`: of each that was listed, as it is
     now; -1 where it is gone, CLOSED where that cannot be told, NO_FILE where it is something else, such as
-    the folder that a container makes to mount a file that is not there.
+    the folder that a container makes to mount a file that is not there. `mtimes`: when each of these was
+    written, in whole seconds.
     """
 
     listed: int
@@ -47,6 +52,7 @@ class DistributionDamage:
     short: tuple[str, ...] = ()
     closed: tuple[str, ...] = ()
     sizes: tuple[int, ...] = ()
+    mtimes: tuple[int, ...] = ()
 
 
 def site_of(distribution: Distribution) -> str:
@@ -56,16 +62,49 @@ def site_of(distribution: Distribution) -> str:
 
 def read_recorded_files(files: Files, distribution: Distribution) -> list[InstalledFile]:
     """The modules and libraries in a distribution's RECORD; none if it has no RECORD, as egg-info."""
+    return read_record(files, distribution)[0]
+
+
+def read_record(files: Files, distribution: Distribution) -> tuple[list[InstalledFile], list[InstalledFile]]:
+    """The modules and libraries in a distribution's RECORD: those that must be there, and those that an image
+    may leave out as long as nothing imports them."""
     if not distribution.folder.endswith(".dist-info"):
-        return []
+        return [], []
     entry = files.stat(f"{distribution.folder}/RECORD")
     text = files.text(f"{distribution.folder}/RECORD", RECORD_LIMIT) if entry and entry.is_file else None
-    recorded = []
+    needed: list[InstalledFile] = []
+    optional: list[InstalledFile] = []
     for match in _LOADED.finditer(text) if text else ():
         path = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.end(1)]
-        if path[0] not in '"./' and _OPTIONAL_FOLDERS.isdisjoint(path.split("/")[:-1]):
-            recorded.append(InstalledFile(path, int(match[3]), match[2]))
-    return recorded
+        if path[0] not in '"./':
+            *folders, name = path.split("/")
+            is_needed = _OPTIONAL_FOLDERS.isdisjoint(folders) and (
+                "test" not in name or _OPTIONAL_MODULE.fullmatch(name) is None
+            )
+            (needed if is_needed else optional).append(InstalledFile(path, int(match[3]), match[2]))
+    return needed, optional
+
+
+def find_left_out(files: Files, site: str, optional: Sequence[InstalledFile]) -> list[str]:
+    """Those of the files that an image may leave out that are not there. Empty ones are not asked for:
+    without an empty `__init__.py` Python imports too."""
+    by_folder: dict[str, list[str]] = {}
+    for file in optional:
+        if file.size:
+            by_folder.setdefault(file.path.rpartition("/")[0], []).append(file.path)
+    asked: list[str] = []
+    for folder, paths in by_folder.items():
+        asked += paths[:1] if folder.rpartition("/")[2] in _TEST_FOLDERS else paths
+    gone = {path for path, size in zip(asked, files.sizes(site, asked) if asked else ()) if size == -1}
+    # Where the one is gone, all of its folder are asked for.
+    more = [
+        path
+        for folder, paths in by_folder.items()
+        for path in paths[1:]
+        if folder.rpartition("/")[2] in _TEST_FOLDERS and paths[0] in gone
+    ]
+    gone |= {path for path, size in zip(more, files.sizes(site, more) if more else ()) if size == -1}
+    return [file.path for file in optional if file.path in gone]
 
 
 def find_damage(
@@ -74,9 +113,10 @@ def find_damage(
     """What of its list is gone or cut short. Other sizes are no damage: people patch modules, and strip
     libraries."""
     site = site_of(distribution)
-    missing, short, closed, sizes = [], [], [], []
-    for path, size, current_size in _compare_sizes(files, site, recorded):
+    missing, short, closed, sizes, mtimes = [], [], [], [], []
+    for path, size, current_size, mtime in _compare_sizes(files, site, recorded):
         sizes.append(current_size)
+        mtimes.append(mtime)
         if current_size == NO_FILE:
             continue
         if current_size == CLOSED:
@@ -90,7 +130,9 @@ def find_damage(
             not current_size or (".so" in path and not _is_complete(files, f"{site}/{path}", current_size))
         ):
             short.append(path)
-    return DistributionDamage(len(recorded), tuple(missing), tuple(short), tuple(closed), tuple(sizes))
+    return DistributionDamage(
+        len(recorded), tuple(missing), tuple(short), tuple(closed), tuple(sizes), tuple(mtimes)
+    )
 
 
 def share_of_intact_files(files: Files, distribution: Distribution) -> float:
@@ -99,23 +141,23 @@ def share_of_intact_files(files: Files, distribution: Distribution) -> float:
     recorded = read_recorded_files(files, distribution)
     intact = sum(
         size == current_size
-        for _path, size, current_size in _compare_sizes(files, site_of(distribution), recorded)
+        for _path, size, current_size, _mtime in _compare_sizes(files, site_of(distribution), recorded)
     )
     return intact / len(recorded) if recorded else 0.0
 
 
 def _compare_sizes(
     files: Files, site: str, recorded: Sequence[InstalledFile]
-) -> Iterator[tuple[str, int, int]]:
+) -> Iterator[tuple[str, int, int, int]]:
     for start in range(0, len(recorded), BATCH_SIZE):
         batch = recorded[start : start + BATCH_SIZE]
-        current_sizes = files.sizes(site, [file.path for file in batch])
-        for file, size in zip(batch, current_sizes):
+        current_sizes, mtimes = files.stamps(site, [file.path for file in batch])
+        for file, size, mtime in zip(batch, current_sizes, mtimes):
             if size == LINK:
                 # uv and others may install links to a store, which may have been emptied: the target counts.
                 entry = files.stat(f"{site}/{file.path}")
                 size = -1 if entry is None else entry.size if entry.is_file else NO_FILE
-            yield file.path, file.size, size
+            yield file.path, file.size, size, mtime
 
 
 def _is_complete(files: Files, path: str, size: int) -> bool:

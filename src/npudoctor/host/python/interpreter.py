@@ -157,6 +157,13 @@ class Interpreter:
             self._bare_by_name[name] = copies
         return copies_by_name.get(name) or self._bare_by_name[name]
 
+    def seen_names(self) -> set[str]:
+        """The names of all distributions with metadata (PEP 503), and of all files and folders that may be
+        modules without: whoever looks for many asks here first.
+        """
+        names = {*self._copies_by_name()}
+        return names.union(name.removesuffix(".py") for _folder, listed in self._listed for name in listed)
+
     def all_installed(self) -> Iterator[Distribution]:
         """The first copy of everything that is seen, metadata read: one file for each."""
         return (self._with_headers(copies[0]) for copies in self._copies_by_name().values())

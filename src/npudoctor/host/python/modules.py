@@ -64,6 +64,10 @@ class Modules:
             self._module_by_name[name] = self._find_in(self._path, name) or self._find_by_finder(name)
         return self._module_by_name[name]
 
+    def find_part(self, package: Module, name: str) -> Optional[Module]:
+        """What an import finds for a name without dots in a package; None if nothing is found."""
+        return self._find_in(package.folders, name)
+
     def is_missing(self, name: str) -> bool:
         """Whether it is certain that nothing of this name can be imported."""
         return self.find(name) is None and not self.is_dynamic(name)

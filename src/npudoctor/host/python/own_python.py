@@ -12,13 +12,6 @@ from npudoctor.host.python.interpreter import Interpreter
 
 # The modules by which a framework is known, whether or not there is metadata of it.
 MODULES = ("torch", "torch_npu", "mindspore", "paddle", "paddle_custom_device", "tensorflow")
-# And the distributions of frameworks.
-FRAMEWORKS = (
-    *("mindspore", "mindspore-ascend", "mindspore-gpu"),
-    *("torch", "torch-npu", "torchvision", "torchaudio", "vllm", "vllm-ascend", "triton-ascend"),
-    *("paddlepaddle", "paddlepaddle-gpu", "paddle-custom-npu"),
-    *("tensorflow", "tensorflow-cpu"),
-)
 
 
 def has_framework(files: Files, search_path: Sequence[str]) -> bool:
