@@ -25,7 +25,7 @@ END = 64  # bytes at the end of a source that no crash leaves alone
 EACH = 8  # of the modules deep in a framework, one in so many is looked into: a crash spoils many
 UNCHECKED = 4000  # sources that are compared with byte code, where Python would not compare them
 DEEPEST = 3  # folders of a framework down to which byte code that was written later is looked into
-LATE = 2500  # modules of one distribution of which that is asked
+LATE = 2000  # modules of one distribution of which that is asked
 SAMPLE = 256  # headers of byte code by which it is told whether any of a package is so
 
 
@@ -175,7 +175,9 @@ class SpoiledFiles:
         that a crash or a copy cut was."""
         if not self._cached or self._listed_at == sys.maxsize:
             return
-        near = [path for path in paths if path.count("/") <= depth][:LATE]
+        near = [path for path in paths if path.count("/") <= depth]
+        if len(near) > LATE:  # transformers has thousands of models, of which a job imports one
+            near = [path for path in near if path.count("/") < depth][:LATE]
         codes = [self._code.path_of(path) for path in near]
         mtimes = self._files.stamps(self._site, codes)[1] if codes else []
         late = [path for path, mtime in zip(near, mtimes) if mtime > self._listed_at + LATER]
