@@ -28,6 +28,7 @@ from npudoctor.facts.python.frameworks import (
     closed_needs,
     closure_of,
     is_job_distribution,
+    is_trainer,
     job_distributions,
     require_readable_needs,
 )
@@ -57,6 +58,9 @@ PROGRAMS = {"torch": "torch/bin/torch_shm_manager"}
 _ALWAYS = pattern(r"/plugin/(?:cpu/)?libmindspore_(?:ops_cpu|ops_host|cpu_res_manager)\.so")
 # MindSpore opens these on every machine to find out whether an NPU is there.
 _OPENED = pattern(r"/plugin/(?:ascend/)?libmindspore_(?:ascend|ops_ascend|ascend_res_manager)\.so")
+# What `find -name 'test*' -delete` takes of the trainers' stack, to make an image smaller: nothing there
+# imports it; torch imports torch.testing.
+_OF_TESTS = pattern(r"/test[^/]*(?:/|\.py\Z)")
 
 
 @check(
@@ -87,7 +91,8 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `package-files.missing`: files are missing, and no zip file in the search path contains them. A warning
       if only plug-in libraries are missing, which some images leave out, otherwise an error; the same holds
       for `package-files.cut-short` and `package-files.spoiled`. Also an error for plug-in libraries that
-      MindSpore opens on every machine: those of the CPU, and truncated ones of Ascend.
+      MindSpore opens on every machine: those of the CPU, and truncated ones of Ascend. Of the trainers' stack
+      (transformers, peft and others) files named `test*` may be missing too: a warning.
     - `package-files.cut-short`: a file is empty, or a library ends before its own headers say.
     - `package-files.spoiled`: the content of the file cannot be loaded: zeros after a crash, a Git LFS
       pointer, a source with a different size that does not compile, truncated byte code that Python considers
@@ -328,6 +333,8 @@ def _finding(
 ) -> Finding:
     site = site_of(copy)
     grave_paths = {path for path in paths if code != "package-files.changed" and _is_grave(host, site, path)}
+    if code == "package-files.missing" and is_trainer(host, copy):
+        grave_paths -= {path for path in paths if _OF_TESTS.search(path)}
     paths = sorted(paths, key=lambda path: path not in grave_paths)
     title = _("reinstall {name} over the damaged files", name=copy.label)
     fix: Fix = pip_reinstall(host, title, copy.requirement)
@@ -354,7 +361,7 @@ def _package_name(host: Host, name: str) -> Optional[str]:
     """Return the framework or companion whose files pip renamed to this name (~orch is torch); None for
     others."""
     tail = normalize_name(name.lstrip("~-"))
-    own_names = (one.name for one in job_distributions(host))
+    own_names = (member.name for member in job_distributions(host))
     package_names = (*own_names, *COMPANIONS, "paddle", "mindspore", "tensorflow")
     return next(
         (name for name in package_names if len(tail) > 2 and normalize_name(name).endswith(tail)), None

@@ -53,12 +53,14 @@ def job_distributions(host: Host) -> tuple[JobDistribution, ...]:
 
 def is_job_distribution(host: Host, name: str) -> bool:
     """Return whether an installed distribution is one of these; its name as its metadata has it."""
-    return normalize_name(name) in {one.name for one in installed_job_distributions(host)}
+    return normalize_name(name) in {member.name for member in installed_job_distributions(host)}
 
 
 def is_trainer(host: Host, copy: Distribution) -> bool:
     """Return whether a copy is one of the trainers' stack, which not every job imports."""
-    return any(one.trainer and other == copy for one, other in installed_job_distributions(host).items())
+    return any(
+        member.trainer and other == copy for member, other in installed_job_distributions(host).items()
+    )
 
 
 def installed_job_distributions(host: Host) -> dict[JobDistribution, Distribution]:
@@ -69,12 +71,12 @@ def installed_job_distributions(host: Host) -> dict[JobDistribution, Distributio
 def _find_installed(host: Host) -> dict[JobDistribution, Distribution]:
     if not host.knowledge.may_mention(TABLE, host.interpreter.seen_names()):
         return {}
-    found = ((one, host.interpreter.installed(one.name)) for one in job_distributions(host))
+    pairs = ((member, host.interpreter.installed(member.name)) for member in job_distributions(host))
     return {
-        one: copy
-        for one, copy in found
+        member: copy
+        for member, copy in pairs
         # Without metadata a folder of the job's own, such as datasets/ on PYTHONPATH, may have such a name.
-        if copy is not None and (not one.trainer or _is_certain(copy))
+        if copy is not None and (not member.trainer or _is_certain(copy))
     }
 
 
@@ -154,7 +156,7 @@ def _close_installed(host: Host) -> Closure:
     roots = [*installed.values()]
     if not roots:
         return Closure((), ())  # nothing to look up in the tables
-    untried = {copy.folder for one, copy in installed.items() if not one.tried}
+    untried = {copy.folder for member, copy in installed.items() if not member.tried}
     knowledge = host.knowledge
     return close_requirements(
         host.interpreter,
