@@ -90,6 +90,8 @@ def test_versions_that_the_package_compares_itself() -> None:
     old = installed(*(one for one in WELL if one[0] != "tokenizers"), ("tokenizers", "0.19.1"))
     (finding,) = ask(package_requirements, fake_host(old)).findings
     assert (finding.code, finding.severity) == ("package-requirements.unsuitable", Severity.ERROR)
+    assert finding.fix is not None
+    assert finding.fix.commands[0].endswith("trl==1.16.0 'tokenizers<0.24.0,>=0.23.1'"), "no more than needed"
     # trl does not look at the version of accelerate when it is imported.
     old = installed(
         *(one for one in WELL if one[0] != "accelerate"), ("accelerate", "1.0.0", *ACCELERATE[2:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Optional
 
 from npudoctor.core.errors import CannotTell
@@ -16,10 +17,11 @@ from npudoctor.facts.python.closure import (
     UnstatedNeed,
     close_requirements,
 )
+from npudoctor.facts.python.specifiers import accepts
 from npudoctor.host.host import Host
 from npudoctor.host.python.installed_files import site_of
 from npudoctor.host.python.interpreter import Distribution, normalize_name
-from npudoctor.host.python.requirements import read_requirements
+from npudoctor.host.python.requirements import read_requirement, read_requirements
 from npudoctor.host.python.without_metadata import module_of
 from npudoctor.knowledge import requirements as rows
 from npudoctor.knowledge.distributions import TABLE, JobDistribution, list_job_distributions
@@ -187,7 +189,14 @@ def _find_enforced(host: Host, user: Distribution, copy: Distribution) -> Option
     row = rows.find_enforced_row(
         host.knowledge, normalize_name(user.name), user.version, normalize_name(copy.name)
     )
-    return None if row is None else KnownFailure(_failure_text(row))
+    if row is None:
+        return None
+    # Only what is refused: whoever installs the rest is held to the same metadata by pip.
+    with suppress(CannotTell, ValueError):  # ValueError: a version that PEP 440 does not know
+        specifier = read_requirement(user, copy.name, host.interpreter.layout())
+        if specifier is not None and not accepts(specifier, copy.version):
+            return KnownFailure(_failure_text(row))
+    return None
 
 
 def _works_without(host: Host, user: Distribution, name: str) -> bool:
