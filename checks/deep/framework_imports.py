@@ -14,8 +14,9 @@ from npudoctor.checks.deep._probe_failures import (
     report_crash_once,
     report_failure,
 )
-from npudoctor.core.frozen import replace
+from npudoctor.core.frozen import dataclass, replace
 from npudoctor.facts.job.probes import NoTimeLeft, ProbeResult, probe
+from npudoctor.facts.job.tracebacks import parse_chain
 from npudoctor.facts.python.frameworks import installed_job_distributions, job_distributions
 from npudoctor.facts.python.interrupted import list_half_packages, list_stopped
 from npudoctor.knowledge.distributions import JobDistribution
@@ -48,7 +49,7 @@ def framework_imports(host: Host) -> Iterator[Union[Finding, Facts]]:
     s). Then imports the trainers' stack upon them (transformers, accelerate, peft, trl, datasets, lightning
     and others, and what rows of the site add) in one process, in the words of a training script, such as
     `from transformers import Trainer`, because these packages load most of themselves only when it is asked
-    for. What fails there is tried once more alone, and only that is reported. Modules are found as from the
+    for. What fails there is tried once more alone, once for each cause. Modules are found as from the
     working directory. Only a temporary folder is written to, and it is removed; processes that the import
     leaves running are ended. The check runs with `--profile deep`, or if it is selected by name. As root it
     runs only if everything that it would execute belongs to root.
@@ -71,21 +72,32 @@ def framework_imports(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `npudoctor explain --help`.
     """
-    installed = [one for one in installed_job_distributions(host) if one.imports]
+    members = [member for member in installed_job_distributions(host) if member.imports]
     # Of what a stopped pip left in two halves nothing is installed.
     halves = {stopped.name for stopped in list_stopped(host)}
     halves.update(half.name for half in list_half_packages(host))
-    installed += [one for one in job_distributions(host) if one.name in halves and one not in installed]
-    if not installed:
+    members += [
+        member for member in job_distributions(host) if member.name in halves and member not in members
+    ]
+    if not members:
         host.interpreter.require_certain_absence("torch")
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     tried = _Imports()
-    todo = list(dict.fromkeys(_words(one.imports) for one in installed if not one.trainer))
+    todo = list(dict.fromkeys(_words(member.imports) for member in members if not member.trainer))
     for modules in todo:
         yield from tried.note(host, modules[-1], ".".join(modules), _probe_import(host, modules, todo))
-    for one, base, imports in _choose_together(host, installed, tried):
-        modules = (*base, *_words(imports))
-        yield from tried.note(host, one.modules[0], one.modules[0], _probe_import(host, modules, []), imports)
+    attempts = _plan_attempts(members, tried)
+    together = _import_together(host, attempts, tried) if attempts else {}
+    for attempt in attempts:
+        if attempt.module in (*tried.seconds, *tried.untried):
+            continue
+        failure = together.get(attempt.text)
+        # What failed in the words of one that failed alone as well need not be tried alone.
+        if failure is not None and failure.sentence in tried.failures:
+            tried.note_failure(attempt.module, failure, attempt.imports)
+            continue
+        probed = _probe_import(host, (*_words(attempt.first), *_words(attempt.imports)), [])
+        yield from tried.note(host, attempt.module, attempt.module, probed, attempt.imports)
     yield from tried.list_slow()
     for sentence, alike in tried.failures.items():
         names = ", ".join(name for name, _failure in alike)
@@ -173,41 +185,56 @@ def _words(imports: Sequence[str]) -> tuple[str, ...]:
     return tuple(text[len("import ") :] if text.startswith("import ") else text for text in imports)
 
 
-def _choose_together(
-    host: Host, installed: Sequence[JobDistribution], tried: _Imports
-) -> list[tuple[JobDistribution, tuple[str, ...], Sequence[str]]]:
-    """Import the trainers' stack in one process, as a trainer does, and return what must be tried alone.
+@dataclass(frozen=True)
+class _Attempt:
+    """One of the trainers' stack to import: the statements of what it begins with, `first`, and its own."""
 
-    Each with the modules that it begins with, and its own statements. What begins with a module that failed
-    fails as well.
-    """
-    by_name = {one.name: one for one in installed}
-    todo: dict[str, tuple[JobDistribution, tuple[str, ...], Sequence[str]]] = {}
-    first: list[str] = []
-    for one in installed:
-        if not one.trainer:
+    module: str
+    first: tuple[str, ...]
+    imports: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """Its own statements, as a probe is told."""
+        return "; ".join(self.imports)
+
+
+def _plan_attempts(installed: Sequence[JobDistribution], tried: _Imports) -> list[_Attempt]:
+    """Return what is to be imported of the trainers' stack. What begins with a framework that failed fails as
+    well, and is noted so."""
+    by_name = {member.name: member for member in installed}
+    attempts: list[_Attempt] = []
+    for member in installed:
+        if not member.trainer:
             continue
-        before = by_name.get(one.after)
-        base = _words(before.imports) if before else ()
-        failure = next(filter(None, map(tried.failure_of, base)), None)
-        imports = one.imports if before or not one.after else (f"import {one.modules[0]}",)
+        before, module = by_name.get(member.after), member.modules[0]
+        first = before.imports if before else ()
+        failure = next(filter(None, map(tried.failure_of, _words(first))), None)
         if failure is not None:
-            tried.note_failure(one.modules[0], failure)
-        elif any(module in tried.untried for module in base):
-            tried.untried.append(one.modules[0])
+            tried.note_failure(module, failure)
+        elif any(name in tried.untried for name in _words(first)):
+            tried.untried.append(module)
         else:
-            first += before.imports if before else ()
-            todo["; ".join(imports)] = (one, base, imports)
-    if not todo:
-        return []
+            imports = member.imports if before or not member.after else (f"import {module}",)
+            attempts.append(_Attempt(module, first, imports))
+    return attempts
+
+
+def _import_together(host: Host, attempts: Sequence[_Attempt], tried: _Imports) -> dict[str, ProbeFailure]:
+    """Import them in one process, as a trainer does, and return how those failed that did, by their text."""
+    first = dict.fromkeys(text for attempt in attempts for text in attempt.first)
     try:
-        probed = probe(host, "together.py", (*dict.fromkeys(first), *todo), SECONDS)
+        probed = probe(host, "together.py", (*first, *(attempt.text for attempt in attempts)), SECONDS)
     except NoTimeLeft:
-        tried.untried += [one.modules[0] for one, _base, _imports in todo.values()]
-        return []
-    if probed.document is not None:
-        tried.note_together(probed.document, {text: one.modules[0] for text, (one, *_rest) in todo.items()})
-    return [row for row in todo.values() if row[0].modules[0] not in tried.seconds]
+        tried.untried += [attempt.module for attempt in attempts]
+        return {}
+    if probed.document is None:  # one of them ended it: each is tried alone
+        return {}
+    tried.note_together(probed.document, {attempt.text: attempt.module for attempt in attempts})
+    return {
+        text: explain_failure(host, ProbeResult(probed.answer, None, parse_chain(raised)))
+        for text, raised in probed.document["failures"].items()
+    }
 
 
 def _probe_import(host: Host, modules: tuple[str, ...], todo: list[tuple[str, ...]]) -> Optional[ProbeResult]:

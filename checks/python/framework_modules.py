@@ -231,7 +231,7 @@ def _find_dead_links(host: Host) -> Iterator[Finding]:
     for site in filter(is_site, host.interpreter.layout().search_path):
         # `setup.py develop` of setuptools leaves NAME.egg-link in site-packages.
         links = {name for name in host.files.names(site) if name.endswith(".egg-link")}
-        for name in (one.name for one in job_distributions(host)) if links else ():
+        for name in (member.name for member in job_distributions(host)) if links else ():
             spelled = {f"{name}.egg-link", f"{name.replace('-', '_')}.egg-link"} & links
             if not spelled or host.interpreter.installed(name) is not None:
                 continue

@@ -30,6 +30,7 @@ from npudoctor.facts.python.frameworks import (
     closed_needs,
     closure_of,
     is_job_distribution,
+    is_trainer,
     require_readable_needs,
 )
 from npudoctor.facts.python.installed_modules import list_recorded_files, modules_of
@@ -61,6 +62,9 @@ PROGRAMS = {"torch": "torch/bin/torch_shm_manager"}
 _ALWAYS = pattern(r"/plugin/(?:cpu/)?libmindspore_(?:ops_cpu|ops_host|cpu_res_manager)\.so")
 # MindSpore opens these on every machine to find out whether an NPU is there.
 _OPENED = pattern(r"/plugin/(?:ascend/)?libmindspore_(?:ascend|ops_ascend|ascend_res_manager)\.so")
+# What `find -name 'test*' -delete` takes of the trainers' stack, to make an image smaller: nothing there
+# imports it; torch imports torch.testing.
+_OF_TESTS = pattern(r"/test[^/]*(?:/|\.py\Z)")
 
 
 @check(
@@ -367,6 +371,8 @@ def _finding(
 ) -> Finding:
     site = site_of(copy)
     grave_paths = {path for path in paths if code != "package-files.changed" and _is_grave(host, site, path)}
+    if code == "package-files.missing" and is_trainer(host, copy):
+        grave_paths -= {path for path in paths if _OF_TESTS.search(path)}
     paths = sorted(paths, key=lambda path: path not in grave_paths)
     title = _("reinstall {name} over the damaged files", name=copy.label)
     fix: Fix = pip_reinstall(host, title, copy.requirement)

@@ -34,8 +34,8 @@ def list_job_distributions(knowledge: Knowledge) -> tuple[JobDistribution, ...]:
     by_name: dict[str, JobDistribution] = {}
     for section in (FRAMEWORKS, TRAINERS):
         for row in knowledge.rows(TABLE, section):
-            one = _make(row, section == TRAINERS)
-            by_name.setdefault(one.name, one)
+            member = _make(row, section == TRAINERS)
+            by_name.setdefault(member.name, member)
     return tuple(by_name.values())
 
 

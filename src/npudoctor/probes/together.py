@@ -14,19 +14,21 @@ def peak() -> int:
 
 
 def import_each() -> None:
-    """Import one after the other; answer with what those took that could be imported, and their versions."""
-    seconds, memory, versions = {}, {}, {}
+    """Import one after the other; answer with what they took, and how those failed that did."""
+    seconds, memory, versions, raised = {}, {}, {}, {}
     for text in sys.argv[1:]:
         before, started = peak(), time.time()
         try:
             exec(text, {"__name__": "__main__"})  # noqa: S102  # of our table, and of root's rows
-        except BaseException:  # noqa: S112  # tried once more, by itself: only that failure is told
+        except BaseException as error:
+            raised[text] = chain(error)  # type: ignore[name-defined]  # noqa: F821
             continue
         seconds[text], memory[text] = round(time.time() - started, 3), peak() - before
         name = text.split()[1].rstrip(";")
         version = getattr(sys.modules.get(name.partition(".")[0]), "__version__", None)
         versions[name] = None if version is None else str(version)
-    answer({"seconds": seconds, "bytes": memory, "versions": versions})  # type: ignore[name-defined]  # noqa: F821
+    words = {"seconds": seconds, "bytes": memory, "versions": versions, "failures": raised}
+    answer(words)  # type: ignore[name-defined]  # noqa: F821
 
 
 watch(import_each)  # type: ignore[name-defined]  # noqa: F821

@@ -108,5 +108,5 @@ def test_the_deadline_comes_first() -> None:
     """Of what was not tried nothing is known."""
     document = {"seconds": 1.0, "bytes": 1, "versions": {"torch": "2.13.0"}}
     hung = ends(ended="timeout", seconds=1.0)([])
-    asked_ = asked(framework_imports, each(document, hung), "torch", "trl", until=0.0)  # type: ignore[arg-type]
+    asked_ = asked(framework_imports, each(document, hung), "torch", "trl", until=0.0)
     assert asked_.status is Status.UNKNOWN and "trl" in (asked_.reason or "")

@@ -72,7 +72,7 @@ def test_one_finding_names_all_and_the_line_suits_all() -> None:
     assert finding.evidence[3] == "a dataset of plain numbers or strings fails: Unable to avoid copy"
     assert finding.fix is not None and finding.fix.risk is Risk.MANUAL
     (line,) = finding.fix.commands
-    kept = "mindspore==2.7.0 torchvision==0.22.1 vllm-ascend==0.11.0"
+    kept = "torchvision==0.22.1 mindspore==2.7.0 vllm-ascend==0.11.0"
     assert line == f"/usr/bin/python3 -m pip install {kept} 'numpy<2.0.0,>=1.20.0'"
 
 

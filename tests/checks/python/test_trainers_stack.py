@@ -46,7 +46,7 @@ def without(*names: str) -> dict[str, Content]:
     return installed(*(one for one in WELL if one[0] not in names))
 
 
-def weights(asked: Asked) -> list[tuple[str, Severity, str]]:
+def weights(asked: Asked) -> list[tuple[str, object, str]]:
     return [(one.code, one.severity, one.message) for one in asked.findings]
 
 
@@ -90,6 +90,8 @@ def test_versions_that_the_package_compares_itself() -> None:
     old = installed(*(one for one in WELL if one[0] != "tokenizers"), ("tokenizers", "0.19.1"))
     (finding,) = ask(package_requirements, fake_host(old)).findings
     assert (finding.code, finding.severity) == ("package-requirements.unsuitable", Severity.ERROR)
+    assert finding.fix is not None
+    assert finding.fix.commands[0].endswith("trl==1.16.0 'tokenizers<0.24.0,>=0.23.1'"), "no more than needed"
     # trl does not look at the version of accelerate when it is imported.
     old = installed(
         *(one for one in WELL if one[0] != "accelerate"), ("accelerate", "1.0.0", *ACCELERATE[2:])
@@ -158,7 +160,19 @@ def test_files_that_are_gone(gone: str) -> None:
     assert (finding.code, finding.severity) == ("package-files.missing", Severity.ERROR)
 
 
-def hidden(asked: Asked) -> list[Severity]:
+@pytest.mark.parametrize("gone", ["accelerate/test_utils/__init__.py", "accelerate/commands/test.py"])
+def test_an_image_without_what_is_named_as_a_test(gone: str) -> None:
+    """accelerate 1.15.0 was seen to work without; torch imports torch/testing."""
+    for name, severity in (("accelerate", Severity.WARNING), ("torch", Severity.ERROR)):
+        path = gone.replace("accelerate", name)
+        whole = with_record(name, "1.15.0", f"{name}/__init__.py", path, f"{name}/x.py")
+        (finding,) = ask(
+            files_check, fake_host({p: text for p, text in whole.items() if p != f"{SITE}/{path}"})
+        ).findings
+        assert (finding.code, finding.severity) == ("package-files.missing", severity)
+
+
+def hidden(asked: Asked) -> list[object]:
     assert set(asked.codes) <= {"framework-modules.hidden"}
     return [one.severity for one in asked.findings]
 

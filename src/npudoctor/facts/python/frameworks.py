@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Optional
 
 from npudoctor.core.errors import CannotTell
@@ -16,10 +17,11 @@ from npudoctor.facts.python.closure import (
     UnstatedNeed,
     close_requirements,
 )
+from npudoctor.facts.python.specifiers import accepts
 from npudoctor.host.host import Host
 from npudoctor.host.python.installed_files import site_of
 from npudoctor.host.python.interpreter import Distribution, normalize_name
-from npudoctor.host.python.requirements import read_requirements
+from npudoctor.host.python.requirements import read_requirement, read_requirements
 from npudoctor.host.python.without_metadata import module_of
 from npudoctor.knowledge import requirements as rows
 from npudoctor.knowledge.distributions import TABLE, JobDistribution, list_job_distributions
@@ -53,12 +55,14 @@ def job_distributions(host: Host) -> tuple[JobDistribution, ...]:
 
 def is_job_distribution(host: Host, name: str) -> bool:
     """Return whether an installed distribution is one of these; its name as its metadata has it."""
-    return normalize_name(name) in {one.name for one in installed_job_distributions(host)}
+    return normalize_name(name) in {member.name for member in installed_job_distributions(host)}
 
 
 def is_trainer(host: Host, copy: Distribution) -> bool:
     """Return whether a copy is one of the trainers' stack, which not every job imports."""
-    return any(one.trainer and other == copy for one, other in installed_job_distributions(host).items())
+    return any(
+        member.trainer and other == copy for member, other in installed_job_distributions(host).items()
+    )
 
 
 def installed_job_distributions(host: Host) -> dict[JobDistribution, Distribution]:
@@ -69,12 +73,12 @@ def installed_job_distributions(host: Host) -> dict[JobDistribution, Distributio
 def _find_installed(host: Host) -> dict[JobDistribution, Distribution]:
     if not host.knowledge.may_mention(TABLE, host.interpreter.seen_names()):
         return {}
-    found = ((one, host.interpreter.installed(one.name)) for one in job_distributions(host))
+    pairs = ((member, host.interpreter.installed(member.name)) for member in job_distributions(host))
     return {
-        one: copy
-        for one, copy in found
+        member: copy
+        for member, copy in pairs
         # Without metadata a folder of the job's own, such as datasets/ on PYTHONPATH, may have such a name.
-        if copy is not None and (not one.trainer or _is_certain(copy))
+        if copy is not None and (not member.trainer or _is_certain(copy))
     }
 
 
@@ -154,7 +158,7 @@ def _close_installed(host: Host) -> Closure:
     roots = [*installed.values()]
     if not roots:
         return Closure((), ())  # nothing to look up in the tables
-    untried = {copy.folder for one, copy in installed.items() if not one.tried}
+    untried = {copy.folder for member, copy in installed.items() if not member.tried}
     knowledge = host.knowledge
     return close_requirements(
         host.interpreter,
@@ -185,7 +189,14 @@ def _find_enforced(host: Host, user: Distribution, copy: Distribution) -> Option
     row = rows.find_enforced_row(
         host.knowledge, normalize_name(user.name), user.version, normalize_name(copy.name)
     )
-    return None if row is None else KnownFailure(_failure_text(row))
+    if row is None:
+        return None
+    # Only what is refused: whoever installs the rest is held to the same metadata by pip.
+    with suppress(CannotTell, ValueError):  # ValueError: a version that PEP 440 does not know
+        specifier = read_requirement(user, copy.name, host.interpreter.layout())
+        if specifier is not None and not accepts(specifier, copy.version):
+            return KnownFailure(_failure_text(row))
+    return None
 
 
 def _works_without(host: Host, user: Distribution, name: str) -> bool:
