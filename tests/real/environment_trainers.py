@@ -1,0 +1,44 @@
+"""Cases of the trainers' stack: what one of ten packages needs of seventy others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .environment_bases import TRAINERS
+from .environment_case import Case, Group
+from .environment_steps import Install, Uninstall
+
+MISSING = (
+    "accelerate huggingface-hub tokenizers regex pyyaml safetensors dill xxhash pyarrow torchmetrics"
+    " lightning-utilities scikit-learn importlib-metadata filelock"
+)
+SPARE = "shellingham hf-xet"
+
+_REQUIREMENTS = Group("required")
+_VERSIONS = Group("versions")
+
+
+def _without() -> Iterator[Case]:
+    for name in MISSING.split():
+        words = f"{name} {name.replace('-', '_')}"
+        yield _REQUIREMENTS.broken(f"trainers-without-{name}", TRAINERS, (Uninstall(name),), words)
+    for name in SPARE.split():
+        yield _REQUIREMENTS.works(f"trainers-without-{name}", TRAINERS, (Uninstall(name),))
+
+
+WRONG = (
+    "tokenizers==0.19.1 huggingface-hub==0.20.3 numpy==1.26.4 pyarrow==14.0.2 fsspec==2023.1.0"
+    " transformers==4.46.3 packaging==20.0 typing_extensions==4.5.0 torchmetrics==0.7.3 filelock==3.0.12"
+    " peft==0.5.0 accelerate==0.20.3"
+    " dill==0.3.4 urllib3==1.26.20 fsspec==2026.1.0 pandas==2.3.3 sympy==1.13.3 numpy==2.2.6 pyarrow==21.0.0"
+)
+
+
+def _versions() -> Iterator[Case]:
+    for requirement in WRONG.split():
+        name, _equals, version = requirement.partition("==")
+        words = f"{name} {name.replace('-', '_')}"
+        yield _VERSIONS.broken(f"trainers-{name}-{version}", TRAINERS, (Install(requirement),), words)
+
+
+CASES = (*_without(), *_versions())
