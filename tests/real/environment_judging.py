@@ -23,7 +23,7 @@ from .environment_bases import Copy
 from .environment_case import Case
 
 SCRIPT = Path(__file__).with_name("environment_truth.py")
-TRUTH_SECONDS = 300
+TRUTH_SECONDS = 900  # without byte code, on a machine that has other work, it takes minutes
 FATAL = (
     "PYTHONHOME",
     "PYTHONPLATLIBDIR",

@@ -170,7 +170,7 @@ _python = Group("python")
 _DYNLOAD = "lib-dynload"
 PYTHON = (
     _python.broken("python-without-ctypes", PADDLE, (OwnPython(f"{_DYNLOAD}/_ctypes.*"),), "ctypes"),
-    _python.broken("python-without-ssl", PADDLE, (OwnPython(f"{_DYNLOAD}/_ssl.*"),), "ssl"),
+    _python.works("python-without-ssl", PADDLE, (OwnPython(f"{_DYNLOAD}/_ssl.*"),)),
     _python.broken("python-without-struct", PADDLE_39, (OwnPython(f"{_DYNLOAD}/_struct.*"),), "struct"),
     _python.broken("python-without-bz2", TRAINERS, (OwnPython(f"{_DYNLOAD}/_bz2.*"),), "bz2"),
     _python.broken("python-without-lzma", TRAINERS, (OwnPython(f"{_DYNLOAD}/_lzma.*"),), "lzma"),
