@@ -95,7 +95,7 @@ TORN = (
     _torn.broken(
         "lightning-trainer-empty", TRAINERS, (Cut("lightning/pytorch/trainer/trainer.py", 0),), "lightning"
     ),
-    _torn.broken("paddle-conv-empty", PADDLE, (Cut("paddle/nn/layer/conv.py", 0),), "paddle"),
+    _torn.broken("paddle-conv-empty", PADDLE, (Cut("paddle/nn/layer/conv.py", 0),), "paddle", quick=True),
     _torn.works("networkx-cut", PADDLE, (Cut("networkx/algorithms/clique.py", 0.5),)),
 )
 
@@ -106,7 +106,7 @@ SLIM = (
         "trainers-without-tests", TRAINERS, (Find("-name 'test*' -exec rm -rf {} +"),), "testing torch"
     ),
     _slim.broken("trainers-without-test-files", TRAINERS, (Find("-name 'test*' -delete"),), "testing torch"),
-    _slim.works("paddle-without-tests", PADDLE, (Find("-name 'test*' -exec rm -rf {} +"),), quick=True),
+    _slim.works("paddle-without-tests", PADDLE, (Find("-name 'test*' -exec rm -rf {} +"),)),
     _slim.works("mindspore-without-tests", MINDSPORE, (Find("-type d -name tests -exec rm -rf {} +"),)),
     _slim.works("trainers-without-byte-code", TRAINERS, (Find("-name '*.pyc' -delete"),)),
     _slim.broken("paddle-without-sources", PADDLE_39, (Find("-path './paddle/*.py' -delete"),), "paddle"),
@@ -123,9 +123,7 @@ SLIM = (
 
 _code = Group("byte code")
 CODE = (
-    _code.broken(
-        "paddle-deep-code-cut", PADDLE, (CutCode("paddle/nn/layer/conv.py", 0.5),), "conv", quick=True
-    ),
+    _code.broken("paddle-deep-code-cut", PADDLE, (CutCode("paddle/nn/layer/conv.py", 0.5),), "conv"),
     _code.broken(
         "llama-code-cut", TRAINERS, (CutCode("transformers/models/llama/modeling_llama.py", 0.7),), "llama"
     ),
@@ -135,7 +133,7 @@ CODE = (
         "idna-code-of-another", PADDLE, (Stale("idna/core.py", "raise ValueError('old')\n"),), "idna"
     ),
     _code.works("networkx-code-cut", PADDLE, (CutCode("networkx/algorithms/clique.py", 0.5),)),
-    _code.works("paddle-code-empty", PADDLE_39, (CutCode("paddle/nn/layer/conv.py", 0),)),
+    _code.works("paddle-code-empty", PADDLE_39, (CutCode("paddle/nn/layer/conv.py", 0),), quick=True),
 )
 
 _pth = Group("pth")
@@ -144,9 +142,7 @@ _INSERT = "import sys; sys.path.insert(0, '{job}/lib')\n"
 PTH = (
     _pth.broken("pth-in-utf-16", PADDLE, (Write("mine.pth", _ACCENT, encoding="utf-16"),), "mine.pth"),
     _pth.broken("pth-in-utf-16-old", PADDLE_39, (Write("mine.pth", _ACCENT, encoding="utf-16"),), "mine.pth"),
-    _pth.broken(
-        "pth-in-latin", PADDLE_39, (Write("mine.pth", _ACCENT, encoding="latin-1"),), "mine.pth", quick=True
-    ),
+    _pth.broken("pth-in-latin", PADDLE_39, (Write("mine.pth", _ACCENT, encoding="latin-1"),), "mine.pth"),
     _pth.broken(
         "pth-in-latin-trainers", TRAINERS, (Write("mine.pth", _ACCENT, encoding="latin-1"),), "mine.pth"
     ),
@@ -154,12 +150,12 @@ PTH = (
         "pth-inserts-numpy", PADDLE, (Write("job/lib/numpy/__init__.py"), Write("mine.pth", _INSERT)), "numpy"
     ),
     _pth.broken("pth-ends-python", PADDLE, (Write("mine.pth", "import os; os._exit(1)\n"),), "mine.pth"),
-    _pth.works(
-        "pth-inserts-nothing", PADDLE, (Write("job/lib/mine.py"), Write("mine.pth", _INSERT)), quick=True
-    ),
+    _pth.works("pth-inserts-nothing", PADDLE, (Write("job/lib/mine.py"), Write("mine.pth", _INSERT))),
     _pth.works("pth-import-gone", PADDLE_39, (Write("mine.pth", "import gone_tool; gone_tool.start()\n"),)),
     _pth.works("pth-with-mark", PADDLE, (Write("mine.pth", "/srv/models\n", encoding="utf-8-sig"),)),
-    _pth.works("pth-of-windows", PADDLE_39, (Write("mine.pth", "# ours\r\n\r\n/srv/models\r\n"),)),
+    _pth.works(
+        "pth-of-windows", PADDLE_39, (Write("mine.pth", "# ours\r\n\r\n/srv/models\r\n"),), quick=True
+    ),
     _pth.works("coloredlogs", TRAINERS, (Install("coloredlogs==15.0.1"), Install("humanfriendly==10.0"))),
     _pth.works("coloredlogs-paddle", PADDLE, (Install("coloredlogs==15.0.1"),)),
     _pth.works("future-fstrings", PADDLE_39, (Install("future-fstrings==1.2.0"),)),
@@ -208,7 +204,7 @@ _AARCH64 = ("--platform", "manylinux_2_28_aarch64", "--platform", "manylinux_2_2
             "--platform", "manylinux2014_aarch64", "--python-version")  # fmt: skip
 _FRAMEWORK = "paddle paddlepaddle-*"
 PLACES = (
-    _places.works("paddle-in-pythonpath", PADDLE, (Elsewhere(_FRAMEWORK),), quick=True),
+    _places.works("paddle-in-pythonpath", PADDLE, (Elsewhere(_FRAMEWORK),)),
     _places.works("trainers-in-pythonpath", TRAINERS, (Elsewhere("transformers transformers-*"),)),
     _places.broken("paddle-in-pythonpath-torn", PADDLE_39,
                    (Torn("paddle", 0.9), Elsewhere(_FRAMEWORK)), "paddle"),

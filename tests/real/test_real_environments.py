@@ -1,6 +1,6 @@
 """Broken environments, really made and really imported (`pytest -m real_environments`).
 
-A dozen without a setting. NPUDOCTOR_ENVIRONMENTS=all: all of them, with 8 GB of bases;
+A dozen without a setting. NPUDOCTOR_ENVIRONMENTS=all: all of them, with 10 GB of bases;
 NPUDOCTOR_REMEDIES=1: what npudoctor shows is run, and the import tried again.
 NPUDOCTOR_DEEP=1: profile deep is asked too, of those that work and those that full did not find.
 By several processes too: `-n 2 --dist worksteal`.
