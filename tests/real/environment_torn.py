@@ -108,7 +108,6 @@ SLIM = (
     _slim.broken("trainers-without-test-files", TRAINERS, (Find("-name 'test*' -delete"),), "testing torch"),
     _slim.works("paddle-without-tests", PADDLE, (Find("-name 'test*' -exec rm -rf {} +"),)),
     _slim.works("mindspore-without-tests", MINDSPORE, (Find("-type d -name tests -exec rm -rf {} +"),)),
-    _slim.works("trainers-without-byte-code", TRAINERS, (Find("-name '*.pyc' -delete"),)),
     _slim.broken("paddle-without-sources", PADDLE_39, (Find("-path './paddle/*.py' -delete"),), "paddle"),
     _slim.works("paddle-without-records", PADDLE, (Find("-path '*.dist-info/RECORD' -delete"),), quick=True),
     _slim.works("trainers-without-records", TRAINERS, (Find("-path '*.dist-info/RECORD' -delete"),)),
@@ -204,6 +203,8 @@ _AARCH64 = ("--platform", "manylinux_2_28_aarch64", "--platform", "manylinux_2_2
             "--platform", "manylinux2014_aarch64", "--python-version")  # fmt: skip
 _FRAMEWORK = "paddle paddlepaddle-*"
 PLACES = (
+    _places.works("paddle-whole-in-pythonpath", PADDLE, (Elsewhere(f"{_FRAMEWORK} _foo.*"),)),
+    # Without a module beside its folder that nothing imports.
     _places.works("paddle-in-pythonpath", PADDLE, (Elsewhere(_FRAMEWORK),)),
     _places.works("trainers-in-pythonpath", TRAINERS, (Elsewhere("transformers transformers-*"),)),
     _places.broken("paddle-in-pythonpath-torn", PADDLE_39,

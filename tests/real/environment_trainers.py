@@ -31,7 +31,7 @@ WRONG = (
     "tokenizers==0.19.1 huggingface-hub==0.20.3 numpy==1.26.4 pyarrow==14.0.2 transformers==4.46.3"
     " packaging==20.0 typing_extensions==4.5.0 torchmetrics==0.7.3 peft==0.5.0 accelerate==0.20.3"
 )
-HARMLESS = "fsspec==2023.1.0 filelock==3.0.12 dill==0.3.4"
+HARMLESS = "fsspec==2023.1.0 fsspec==2026.1.0 filelock==3.0.12 dill==0.3.4 urllib3==1.26.20"
 
 
 def _versions() -> Iterator[Case]:
