@@ -133,7 +133,7 @@ format: $(VENV)/.installed-dev
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/ruff check --quiet . || { echo "make format: correct the lines above by hand" >&2; exit 1; }
 
-# All broken environments, and what npudoctor shows is run; 8 GB are kept for the next time.
+# All broken environments, and what npudoctor shows is run; 10 GB are kept for the next time.
 environments: $(VENV)/.installed-test
 	NPUDOCTOR_ENVIRONMENTS=all NPUDOCTOR_REMEDIES=1 NPUDOCTOR_DEEP=1 $(PYTEST) -q \
 	    -m real_environments -n 2 --dist worksteal $(PYTEST_ARGS)

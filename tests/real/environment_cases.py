@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from . import environment_torn, environment_trainers
 from .environment_bases import MINDSPORE, MINDSPORE_NEW, PADDLE, PADDLE_39, TENSORFLOW, TORCH, Base
+from .environment_case import FRAMEWORKS, Case
 from .environment_steps import (
     Archive,
     BaseGone,
@@ -19,42 +20,11 @@ from .environment_steps import (
     Move,
     OtherPython,
     Remove,
-    Step,
     Uninstall,
     Variable,
     Write,
     Zeros,
 )
-
-FRAMEWORKS = {
-    PADDLE_39: "paddle",
-    PADDLE: "paddle",
-    MINDSPORE: "mindspore",
-    MINDSPORE_NEW: "mindspore",
-    TENSORFLOW: "tensorflow",
-    TORCH: "torch torchvision torchaudio",
-}
-
-
-@dataclass(frozen=True)
-class Case:
-    """One environment. `names`: what is broken, any of these words; none where it works.
-
-    `warned`: the import itself works, so that a warning is enough. `quick`: one of the dozen in CI.
-    """
-
-    name: str
-    base: Base
-    steps: tuple[Step, ...]
-    names: tuple[str, ...] = ()
-    warned: bool = False
-    quick: bool = False
-
-    @property
-    def frameworks(self) -> list[str]:
-        """What is imported."""
-        return FRAMEWORKS[self.base].split()
-
 
 MISSING = {
     MINDSPORE: "asttokens astunparse dill numpy packaging",
@@ -339,4 +309,6 @@ CASES = (
     *WORKING,
     *MODULES,
     *ALIKE,
+    *environment_trainers.CASES,
+    *environment_torn.CASES,
 )

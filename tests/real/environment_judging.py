@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import hashlib
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import mindspore_env
+from . import mindspore_env, staged
 from .environment_bases import Copy
-from .environment_cases import Case
+from .environment_case import Case
 
 SCRIPT = Path(__file__).with_name("environment_truth.py")
-TRUTH_SECONDS = 300
-FATAL = ("PYTHONHOME", "PYTHONPLATLIBDIR", "PYTHONEXECUTABLE", "PYTHONUTF8", "PYTHONHASHSEED", "PYTHONMALLOC")
+TRUTH_SECONDS = 900  # without byte code, on a machine that has other work, it takes minutes
+FATAL = (
+    "PYTHONHOME",
+    "PYTHONPLATLIBDIR",
+    "PYTHONEXECUTABLE",
+    "PYTHONUTF8",
+    "PYTHONHASHSEED",
+    "PYTHONMALLOC",
+    "PYTHONIOENCODING",
+)
 ROUNDS = 3  # a remedy may bring to light what was hidden before it
 
 PROGRAM = """#!{python} -S
@@ -55,8 +67,10 @@ def ask(case: Case, copy: Copy) -> Truth:
             env=copy.environment(),
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=TRUTH_SECONDS,
             check=False,
+            **copy.identity(),
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return {"start": str(error)}
@@ -77,6 +91,9 @@ class Said:
     """What a user would have to act on: errors and warnings that are no echo of another finding."""
 
     loud: tuple[dict[str, Any], ...]
+    # Checks without a result, of those that the verdict waits for.
+    unknown: tuple[str, ...] = ()
+    ready: str = "ready"
 
     @property
     def errors(self) -> tuple[dict[str, Any], ...]:
@@ -84,18 +101,20 @@ class Said:
         return tuple(one for one in self.loud if one["severity"] == "error")
 
     def verdict(self, case: Case, broken: bool) -> str:
-        """found, warned, missed, false, or quiet."""
+        """found, warned, undetermined, ready or missed of a broken one: `missed` where it is not ready for a
+        reason that is not its own; quiet, undetermined or false of a working one."""
         if not broken:
-            return "false" if self.errors else "quiet"
+            return "false" if self.errors else "undetermined" if self.ready == "undetermined" else "quiet"
         named = [one for one in self.loud if _names(one, case)]
         if not named:
-            return "missed"
+            return self.ready if self.ready in ("ready", "undetermined") else "missed"
         return "found" if any(one["severity"] == "error" for one in named) else "warned"
 
     @property
     def codes(self) -> str:
         """For the table."""
-        return ", ".join(dict.fromkeys(one["code"] for one in self.loud)) or "-"
+        words = [*(one["code"] for one in self.loud), *(f"{check}?" for check in self.unknown)]
+        return ", ".join(dict.fromkeys(words)) or "-"
 
 
 def _names(finding: Mapping[str, Any], case: Case) -> bool:
@@ -105,7 +124,8 @@ def _names(finding: Mapping[str, Any], case: Case) -> bool:
 
 def check(copy: Copy, profile: str = "full") -> Said:
     """`npudoctor check python cann`, of a job that starts there; with profile deep the imports too."""
-    command = [str(_program(copy.folder.parent)), "check", "python", "cann"]
+    program = _program_for_all() if copy.user else _program(copy.folder.parent)
+    command = [str(program), "check", "python", "cann"]
     command += ["deep"] if profile == "deep" else []
     command += ["--profile", profile, "--expect", "none"]
     command += ["--python", str(copy.python), "--format", "json"]
@@ -125,11 +145,15 @@ def check(copy: Copy, profile: str = "full") -> Said:
         text=True,
         timeout=720,
         check=False,
+        **copy.identity(),
     )
     assert done.stdout, done.stderr
-    findings = [one for row in json.loads(done.stdout)["results"] for one in row["findings"]]
+    report = json.loads(done.stdout)
+    findings = [one for row in report["results"] for one in row["findings"]]
     causes = [one for one in findings if one["caused_by"] is None]
-    return Said(tuple(one for one in causes if one["severity"] in ("warning", "error")))
+    unknown = [row["check"] for row in report["results"] if row["needed"] and row["status"] == "unknown"]
+    loud = tuple(one for one in causes if one["severity"] in ("warning", "error"))
+    return Said(loud, tuple(unknown), report["verdict"])
 
 
 def _program(folder: Path) -> Path:
@@ -144,6 +168,21 @@ def _program(folder: Path) -> Path:
         sites = [str(package.parent), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
         script.write_text(PROGRAM.format(python=sys.executable, sites=sites), encoding="utf-8")
         script.chmod(0o755)
+    return script
+
+
+@functools.cache
+def _program_for_all() -> Path:
+    """The same where an ordinary user can start it, made once: with the system's Python, as a checkout and
+    its interpreter may lie below a private home."""
+    folder = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder.chmod(0o755)
+    script, library = folder / "npudoctor", folder / "library"
+    library.mkdir()
+    staged.library(library)
+    script.write_text(PROGRAM.format(python=staged.PYTHON, sites=[str(library)]), encoding="utf-8")
+    script.chmod(0o755)
     return script
 
 

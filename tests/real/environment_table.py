@@ -1,4 +1,4 @@
-"""What became of the broken environments: a row of each, and how many of each kind on which Python."""
+"""What became of the broken environments: a row of each, and how many of each kind and on which Python."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ class Row(NamedTuple):
     """One environment. `ending` is empty where no remedy was tried."""
 
     name: str
+    kind: str
     python: str
+    broken: bool
     full: str
     deep: str
     codes: str
@@ -26,16 +28,18 @@ def lines(rows: Sequence[Row]) -> Iterator[str]:
         yield f"{said:12} {row.seconds:4.0f} s {row.name:36} {row.codes} {row.ending}".rstrip()
     for python in sorted({row.python for row in rows}, key=lambda version: int(version.split(".")[1])):
         yield f"{python:12} {counted([row for row in rows if row.python == python])}"
+    for kind in dict.fromkeys(row.kind for row in rows):
+        yield f"{kind:12} {counted([row for row in rows if row.kind == kind])}"
     yield f"{'all':12} {counted(rows)}"
 
 
 def counted(rows: Sequence[Row]) -> str:
     """How many were said what."""
-    working = [row for row in rows if row.full in ("quiet", "false")]
+    working = [row for row in rows if not row.broken]
     kinds = [
         f"{len(rows) - len(working)} broken",
-        f"full: {_kinds([row.full for row in rows if row not in working])}",
-        f"deep: {_kinds([row.deep for row in rows if row not in working])}",
+        f"full: {_kinds([row.full for row in rows if row.broken])}",
+        f"deep: {_kinds([row.deep for row in rows if row.broken])}",
         f"{len(working)} working",
         f"full: {_kinds([row.full for row in working])}",
         f"deep: {_kinds([row.deep for row in working])}",

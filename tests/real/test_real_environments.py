@@ -1,6 +1,6 @@
 """Broken environments, really made and really imported (`pytest -m real_environments`).
 
-A dozen without a setting. NPUDOCTOR_ENVIRONMENTS=all: all of them, with 8 GB of bases;
+A dozen without a setting. NPUDOCTOR_ENVIRONMENTS=all: all of them, with 10 GB of bases;
 NPUDOCTOR_REMEDIES=1: what npudoctor shows is run, and the import tried again.
 NPUDOCTOR_DEEP=1: profile deep is asked too, of those that work and those that full did not find.
 By several processes too: `-n 2 --dist worksteal`.
@@ -21,7 +21,8 @@ import pytest
 from . import environment_bases, mindspore_env
 from .conftest import lacking
 from .environment_bases import Base, Copy, Unavailable
-from .environment_cases import CASES, FRAMEWORKS, Case
+from .environment_case import FRAMEWORKS, Case
+from .environment_cases import CASES
 from .environment_judging import check, mend, truth, works
 from .environment_table import Row
 
@@ -61,7 +62,8 @@ def made(case: Case, bases: Mapping[Base, Future[Path]]) -> Iterator[Copy]:
     except Unavailable as error:
         lacking(str(error))
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        for place in (folder, environment_bases.shared_folder()):
+            shutil.rmtree(place, ignore_errors=True)
 
 
 @pytest.mark.parametrize("case", CHOSEN, ids=lambda case: case.name)
@@ -80,7 +82,8 @@ def test_what_is_said_is_true(case: Case, made: Copy, record_property: pytest.Fi
         ending = f"{mended.ending}: {'; '.join(mended.lines)}"
         if mended.ending not in ("mended", "no line"):
             ending += f" {dict(mended.truth)}"
-    row = Row(case.name, case.base.python, verdict, deep, said.codes, ending, time.monotonic() - began)
+    seconds = time.monotonic() - began
+    row = Row(case.name, case.kind, case.base.python, broken, verdict, deep, said.codes, ending, seconds)
     record_property("environment", tuple(row))  # type: ignore[operator]
     assert broken is bool(case.names), f"the case is not what it says: {told}"
     assert verdict in ("found", "quiet", *(["warned"] if case.warned else [])), [
