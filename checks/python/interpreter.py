@@ -135,7 +135,10 @@ def _report_dead_interpreter(host: Host, error: DoesNotRun) -> Finding:
         ),
         evidence=(error.last_line,) if error.last_line else (),
         action=Action.CONFIG,
-        echo_of=("virtual-environment.base-missing",),
+        echo_of=(
+            "virtual-environment.base-missing",
+            *("standard-library.module-missing", "standard-library.damaged", "standard-library.not-readable"),
+        ),
     )
 
 
