@@ -59,7 +59,7 @@ def standard_library(host: Host) -> Iterator[Union[Finding, Facts]]:
       crash; or its byte code is cut.
     - `standard-library.library-missing`: the loader does not find a library that a compiled module needs,
       such as libffi for `_ctypes`.
-    - `standard-library.not-readable`: this user may not read a file or folder.
+    - `standard-library.not-readable`: this user has no right to read a file or folder.
 
     - `standard-library.optional-module`: one of these, for a module without which frameworks can be imported:
       `_ssl`, `_hashlib`, `_lzma`, `_bz2`, `_sqlite3`. Downloads and data sets need them. An error for `_ssl`
@@ -101,7 +101,7 @@ def standard_library(host: Host) -> Iterator[Union[Finding, Facts]]:
     optional = find_optional(host) if does_not_run is None else frozenset()
     for kind, report in _REPORTS.items():
         for is_optional in (False, True):
-            some = [one for one in flaws if one.kind == kind and (one.module in optional) is is_optional]
+            some = [flaw for flaw in flaws if flaw.kind == kind and (flaw.module in optional) is is_optional]
             if some:
                 finding = report(host, some)
                 yield replace(finding, code="standard-library.optional-module") if is_optional else finding
@@ -112,7 +112,7 @@ def standard_library(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _report_absent(host: Host, flaws: Sequence[Flaw]) -> Finding:
     # What several modules lack, one rebuild brings: it is told by the first that has a library of its own.
     first = next((flaw.module for flaw in flaws if flaw.module in LIBRARIES), flaws[0].module)
-    names = LIBRARIES[first].name if first in LIBRARIES and all(one.is_extension for one in flaws) else ""
+    names = LIBRARIES[first].name if first in LIBRARIES and all(flaw.is_extension for flaw in flaws) else ""
     text = _("the standard library of {python} has no {modules}")
     if names and len(flaws) == 1:
         text = _("{python} has no module {modules}: it was built without {library}")
@@ -136,7 +136,7 @@ def _report_damaged(host: Host, flaws: Sequence[Flaw]) -> Finding:
 
 def _report_closed(host: Host, flaws: Sequence[Flaw]) -> Finding:
     message = _(
-        "the job's user may not read the standard library of {python}: {modules}",
+        "the job's user has no right to read the standard library of {python}: {modules}",
         python=host.interpreter.label,
         modules=_list_modules(flaws),
     )

@@ -191,8 +191,8 @@ def _find_flaws_of_extensions(host: Host, library: StandardLibrary) -> Iterator[
             if compiled_in is not None:
                 yield Flaw("absent", module, f"{place}/{module}", True)
             continue
-        found = find_extensions(host.files, place, module)
-        path = next((one.path for one in found if one.python in (library.version, None)), None)
+        files = find_extensions(host.files, place, module)
+        path = next((file.path for file in files if file.python in (library.version, None)), None)
         if path is None:
             continue
         with host.files.open_file(path) as file:

@@ -73,8 +73,8 @@ def _sites_beside(host: Host) -> Iterator[str]:
 
 def _can_be_decoded(host: Host, content: bytes, layout: Optional[Layout]) -> bool:
     variables = host.variables if host.options.root is None else {}
-    told = next((variables[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if variables.get(name)), "")
-    encoding = told.partition(".")[2].partition("@")[0] or "utf-8"
+    locale = next((variables[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if variables.get(name)), "")
+    encoding = locale.partition(".")[2].partition("@")[0] or "utf-8"
     version = (layout.version if layout else None) or ""
     if variables.get("LC_ALL") in ("C", "POSIX") and version.startswith(("3.11.", "3.12.")):
         encoding = "ascii"  # these read them in the locale's encoding, also where all else is in UTF-8

@@ -151,7 +151,7 @@ def _leads_nowhere(files: Files, site: str, module: str) -> bool:
         if part not in names:
             same_named = {name for name in names if name.startswith(f"{part}.") and not name.endswith(".pth")}
             return same_named <= {f"{part}.py"} and all(
-                _is_without(files, f"{place}/{one}") for one in same_named
+                _is_without(files, f"{place}/{name}") for name in same_named
             )
         place = f"{place}/{part}"
         sources = [name for name in files.names(place) if name.endswith(".py")]

@@ -111,7 +111,9 @@ def _read_pth(files: Files, site: str, name: str, site_names: list[str]) -> Site
         if reach is None:
             return SiteFolders(folders, (path,), first=first_folders)
         added = [folder for folder in (*reach.folders, *reach.first) if files.stat(folder)]
-        result += SiteFolders(tuple(added), (), (path,), tuple(one for one in reach.first if one in added))
+        result += SiteFolders(
+            tuple(added), (), (path,), tuple(folder for folder in reach.first if folder in added)
+        )
         for folder in reach.sites:
             if folder == site or not files.stat(folder):
                 continue
