@@ -53,7 +53,7 @@ from npudoctor.facts.python.installed_modules import (
     modules_of,
     top_level_modules,
 )
-from npudoctor.facts.python.start_up_code import find_undetermined, start_up_code
+from npudoctor.facts.python.start_up_code import find_undetermined, find_unreadable_pth, start_up_code
 from npudoctor.host.python.installed_files import InstalledFile, site_of
 from npudoctor.host.python.interpreter import Distribution, normalize_name
 from npudoctor.host.python.modules import Module
@@ -102,8 +102,9 @@ def framework_modules(host: Host) -> Iterator[Union[Finding, Facts]]:
       line of code in a `.pth` file) ends Python, judging by its text: `sys.exit()`, `os._exit()`,
       `raise SystemExit` at the top level. A warning if something before that line may prevent its execution,
       if the code raises another exception, which Python only reports, or if it replaces a framework
-      (`sys.modules["torch"] = ...`). If such a module does more and was not run, the result says so, and this
-      does not affect the verdict.
+      (`sys.modules["torch"] = ...`). Also a `.pth` file that is not in UTF-8, with which Python does not
+      start. If such a module does more and was not run, the result says so, and this does not affect the
+      verdict.
 
     ## Why it matters
 
@@ -119,6 +120,7 @@ def framework_modules(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Python packaging, "Entry points specification"; setuptools, "Development mode".
     - PyTorch, "Autoloading out-of-tree extensions"; PEP 420.
     """
+    layout = host.interpreter.layout()
     closure = closure_of(host)
     dead_links = list(_find_dead_links(host))
     if not closure.roots and not dead_links:
@@ -136,6 +138,7 @@ def framework_modules(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield from filter(
         None, (_report_start_up_code(place, statement) for place, statement in start_up_code(host))
     )
+    yield from (_report_unreadable_pth(host, path) for path in find_unreadable_pth(host, layout))
     require_readable_needs(host)
     unclear = find_undetermined(host)
     if unclear is not None:  # mostly harmless code of the site, so it does not affect the verdict
@@ -372,6 +375,21 @@ def _report_unusable_plugin(framework: str, path: str) -> Finding:
 def _move_aside_fix(title: str, path: str) -> Fix:
     step = Command(("mv", path, f"{path}.aside"))
     return Fix(title, steps=(step,), risk=Risk.MANUAL, needs_root=False)
+
+
+def _report_unreadable_pth(host: Host, path: str) -> Finding:
+    return Finding(
+        "framework-modules.start-up-code",
+        _("{python} does not start: {path} is not in UTF-8", python=host.interpreter.label, path=path),
+        evidence=(path,),
+        action=Action.CONFIG,
+        fix=Fix(
+            _("move these files away, or save them in UTF-8: Python cannot decode them"),
+            steps=(Command(("mv", path, f"{path}.not-utf8")),),
+            risk=Risk.MANUAL,
+            needs_root=False,
+        ),
+    )
 
 
 def _report_start_up_code(place: str, statement: StartupStatement) -> Optional[Finding]:

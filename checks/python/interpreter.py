@@ -27,6 +27,7 @@ from npudoctor.core.cann_version import train
 from npudoctor.core.errors import DoesNotRun
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.cann.in_use import cann_in_use, product_version
+from npudoctor.facts.python.start_up_code import find_unreadable_pth
 from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host import CannotTell
 from npudoctor.host.python.interpreter import Distribution, Interpreter
@@ -126,6 +127,9 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _report_dead_interpreter(host: Host, error: DoesNotRun) -> Finding:
+    files = list(find_unreadable_pth(host, None)) if "UnicodeDecodeError" in error.last_line else []
+    title = _("move these files away, or save them in UTF-8: Python cannot decode them")
+    moves = tuple(Command(("mv", path, f"{path}.not-utf8")) for path in files)
     return Finding(
         "interpreter.does-not-run",
         _(
@@ -133,9 +137,13 @@ def _report_dead_interpreter(host: Host, error: DoesNotRun) -> Finding:
             python=host.interpreter.path,
             status=error.status,
         ),
-        evidence=(error.last_line,) if error.last_line else (),
+        evidence=(*((error.last_line,) if error.last_line else ()), *files),
         action=Action.CONFIG,
-        echo_of=("virtual-environment.base-missing",),
+        fix=Fix(title, steps=moves, risk=Risk.MANUAL, needs_root=False) if files else None,
+        echo_of=(
+            "virtual-environment.base-missing",
+            *("standard-library.module-missing", "standard-library.damaged", "standard-library.not-readable"),
+        ),
     )
 
 

@@ -29,6 +29,9 @@ LIBRARIES = {
     "_bz2": SystemLibrary("bzip2", "libbz2-dev", "bzip2-devel"),
     "_sqlite3": SystemLibrary("SQLite", "libsqlite3-dev", "sqlite-devel"),
 }
+# Where uv and pyenv keep the Pythons that they install.
+_OF_UV = pattern(r"/uv/python/cpython-[^/]+/\Z")
+_OF_PYENV = pattern(r"/\.?pyenv/versions/([^/]+)/\Z")
 OF_SYSTEM = ("/usr/bin/", "/bin/")  # where a distribution has its Python
 _NO_MODULE = pattern(r"No module named '?([\w.]+)'?")
 # dlopen()'s text in an ImportError: "libffi.so.8: cannot open shared object file: No such file or directory".
@@ -91,14 +94,29 @@ def module_fix(host: Host, absent: str) -> Optional[Fix]:
     if is_system and installer:
         steps = (Command((installer, "reinstall", "python3-libs")),)
         return Fix(_("install {package}", package="python3-libs"), steps=steps, risk=Risk.MANUAL)
+    again, is_built_here = _reinstall_steps(host)
     library = LIBRARIES.get(absent)
-    if library is None:
+    if library is None or (again and not is_built_here):
         title = _("reinstall {python}: its standard library is incomplete", python=path)
-        return Fix(title, risk=Risk.MANUAL, needs_root=False)
+        return Fix(title, steps=again, risk=Risk.MANUAL, needs_root=False)
     package = library.debian if installer in ("apt-get", "") else library.rpm
     title = _("install {package}, then rebuild {python}", python=path, package=package)
     line = Command((installer, "install", package))
-    return Fix(title, steps=(line,) if installer else (), risk=Risk.MANUAL)
+    return Fix(title, steps=(*((line,) if installer else ()), *again), risk=Risk.MANUAL)
+
+
+def _reinstall_steps(host: Host) -> tuple[tuple[Command, ...], bool]:
+    """Return the line by which whatever installed the job's Python installs it again, keeping its packages,
+    and whether that compiles it on this machine; no line where that is unknown."""
+    real, version = host.files.real(host.interpreter.path) or host.interpreter.path, _version(host)
+    prefix = real.rsplit("/", 2)[0]
+    if version and host.files.stat(f"{prefix}/conda-meta") is not None:
+        words = ("conda", "install", "--yes", "--force-reinstall", "--prefix", prefix, f"python={version}")
+        return (Command(words),), False
+    if version and _OF_UV.search(f"{prefix}/"):
+        return (Command(("uv", "python", "install", "--reinstall", version)),), False
+    name = _OF_PYENV.search(f"{prefix}/")
+    return ((Command(("pyenv", "install", "--force", name[1])),), True) if name else ((), True)
 
 
 def _version(host: Host) -> str:

@@ -53,6 +53,8 @@ CAUSES = (
     *("interpreter.does-not-run", "virtual-environment.base-missing"),
     *("python-variables.no-standard-library", "python-variables.bad-value"),
     "import-limits.not-executable",
+    *("standard-library.module-missing", "standard-library.damaged", "standard-library.library-missing"),
+    "standard-library.not-readable",
 )
 # torchrun passes LOGLEVEL to logging.setLevel(), which raises ValueError for an unknown name.
 LOG_LEVEL, SHOWN = "LOGLEVEL", 40

@@ -33,6 +33,7 @@ _NEW_GPU_DRIVER = N_(
 _FREE = N_("free space there, or point TMPDIR and the job's folders to a file system with free space")
 
 _LIMITS = N_("ask whoever sets the limits (the login, the container, the scheduler) to raise them")
+_PYTHON = N_("install this Python again: its standard library is incomplete")
 _VARIABLE = N_("correct the variable in the launch script, or remove it")
 _PIP = N_("install it with the pip of the interpreter that runs the job")
 _PIP_AGAIN = N_("reinstall the package with the pip of the interpreter that runs the job")
@@ -298,6 +299,10 @@ SENTENCES = {
         "rename the file or folder that hides the package, or start the job from another folder"
     ),
     "source-shadowing.standard-library": N_("rename the file that hides the standard library's module"),
+    "standard-library.damaged": _PYTHON,
+    "standard-library.library-missing": N_("ask the administrator to install the library that is missing"),
+    "standard-library.module-missing": _PYTHON,
+    "standard-library.not-readable": N_("ask the owner to make these files readable for all users"),
     "te-topi.other-version": _REINSTALL,
     "temporary-folders.mindspore-closed": N_("ask root to remove the folder once no cache server uses it"),
     "temporary-folders.not-writable": N_(

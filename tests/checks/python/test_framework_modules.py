@@ -174,7 +174,9 @@ def test_a_development_link() -> None:
     link: dict[str, Content] = {f"{SITE}/torch.egg-link": f"{LIB}\n."}
     assert told(link).codes == ["framework-modules.source-gone"]
     assert told(link, BUILT).codes == []
-    assert told(link, {f"{SITE}/hook.pth": "import some_hook\n"}).codes == [], "it may find torch"
+    assert told(link, {f"{SITE}/hook.pth": "import sys; sys.path.append(sys.prefix)\n"}).codes == [], (
+        "it may find torch"
+    )
     assert told({f"{SITE}/other.egg-link": f"{LIB}\n."}).status is Status.SKIPPED
 
 
@@ -203,7 +205,7 @@ MINE: dict[str, Content] = {f"{SITE}/torch_mine/__init__.py": "def _autoload(): 
             None,
         ),
         ("torch_mine:_autoload", {f"{SITE}/torch_mine.py": "_autoload = print\n"}, None),
-        ("torch_mine:_autoload", {f"{SITE}/hook.pth": "import some_hook\n"}, None),
+        ("torch_mine:_autoload", {f"{SITE}/hook.pth": "import sys; sys.path.append(sys.prefix)\n"}, None),
     ],
 )
 def test_a_back_end_of_torch(value: str, files: dict[str, Content], missing: object) -> None:
@@ -224,7 +226,7 @@ def test_a_back_end_of_torch(value: str, files: dict[str, Content], missing: obj
         ("try:\n    from . import _C\nexcept ImportError: pass\n", {}, None),
         ("import mine_runtime\n", {}, "mine_runtime"),
         ("import mine_runtime\n", {f"{SITE}/mine_runtime.py": ""}, None),
-        ("import mine_runtime\n", {f"{SITE}/hook.pth": "import some_hook\n"}, None),
+        ("import mine_runtime\n", {f"{SITE}/hook.pth": "import sys; sys.path.append(sys.prefix)\n"}, None),
         ("import os, sys, math\nfrom collections import abc\n", {}, None),
     ],
 )
@@ -378,3 +380,26 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield ask(check, fake_host({**package_files("tensorflow-cpu", "3.0"), **plug_in}))
     part: dict[str, Content] = {f"{SITE}/torch_mine/__init__.py": "from . import _C\ndef _autoload(): ...\n"}
     yield ask(check, fake_host({**TORCH, **BACKEND, **part}))
+
+
+@pytest.mark.parametrize(
+    ("content", "variables", "found"),
+    [
+        (b"# f\xfcr uns\n", {}, True),
+        ("/opt/pkgs\n".encode("utf-16"), {"LANG": "zh_CN.UTF-8"}, True),
+        ("# \u8f6f\u4ef6\u5305\n".encode("gbk"), {"LANG": "zh_CN.UTF-8"}, True),
+        ("# \u8f6f\u4ef6\u5305\n".encode("gbk"), {"LANG": "zh_CN.GBK"}, False),
+        ("# \u8f6f\u4ef6\u5305\n".encode(), {"LANG": "zh_CN.UTF-8"}, False),
+        ("# \u8f6f\u4ef6\u5305\n".encode(), {"LC_ALL": "C"}, True),
+        (b"# \xff\n", {"LANG": "xx_YY.nonsense"}, False),
+    ],
+)
+def test_a_pth_file_that_python_cannot_decode(content: bytes, variables: dict[str, str], found: bool) -> None:
+    files: dict[str, Content] = {**TORCH, f"{SITE}/x.pth": content}
+    (*findings,) = ask(check, fake_host(files, variables=variables, euid=0)).findings
+    assert [finding.code for finding in findings] == ["framework-modules.start-up-code"] * found
+    for finding in findings:
+        assert finding.fix is not None
+        assert finding.fix.commands == (f"mv {SITE}/x.pth {SITE}/x.pth.not-utf8",)
+    # A user's has answered, with this file.
+    assert not ask(check, fake_host(files, variables=variables, euid=1000)).findings

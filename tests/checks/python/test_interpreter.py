@@ -103,6 +103,19 @@ def test_one_that_does_not_run_is_what_the_job_will_fail_on(tmp_path: Path) -> N
     assert finding.evidence == ("ImportError: half removed",), "not where its threads were"
 
 
+def test_a_pth_file_that_it_cannot_decode_is_named(tmp_path: Path) -> None:
+    site = tmp_path / "lib/python3.11/site-packages"
+    host = ending(tmp_path, "raise UnicodeDecodeError('utf-8', b'\\xfc', 0, 1, 'invalid')")
+    site.mkdir(parents=True, exist_ok=True)
+    (site / "x.pth").write_bytes(b"# f\xfcr uns\n")
+    (finding,) = ask(interpreter, host).findings
+    assert finding.fix is not None
+    assert finding.fix.commands == (f"mv {site}/x.pth {site}/x.pth.not-utf8",)
+    (site / "x.pth").unlink()
+    (finding,) = ask(interpreter, Host(host.options, variables=dict(host.variables))).findings
+    assert finding.fix is None or not finding.fix.commands
+
+
 def test_a_wrapper_that_does_not_run(tmp_path: Path) -> None:
     """Root runs none whose name does not tell its release: what that one says to the job is not known."""
     host = broken(tmp_path, "echo 'no encodings' >&2; exit 3")

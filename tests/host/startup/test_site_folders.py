@@ -96,7 +96,7 @@ def test_code_that_was_not_run_may_lead_to_what_was_not_found(tmp_path: Path) ->
     program, site = environment(tmp_path)
     assert read(program).version_of("torch-npu") is None
     (site / "numpy-2.1.0.dist-info").mkdir()
-    (site / "dev.pth").write_text("import sys; sys.path.append('/somewhere')\n")
+    (site / "dev.pth").write_text("import sys; sys.path.append('/some' + 'where')\n")
     assert read(program).version_of("numpy") == "2.1.0"
     for _time in range(2):
         with pytest.raises(CannotTell, match=r"torch-npu.*dev\.pth"):
@@ -122,20 +122,22 @@ FINDER = "import __editable___own_1_0_finder; __editable___own_1_0_finder.instal
     [
         ({"google-nspkg.pth": NAMESPACE}, True),
         ({"google-nspkg.pth": f"{NAMESPACE};sys.path.append('/x')"}, False),
-        ({"google-nspkg.pth": "import sys, types, os;p = os.path.join('google')"}, False),
+        ({"google-nspkg.pth": "import sys, types, os;p = os.path.join('google')"}, True),
         ({"easy-install.pth": "import sys; sys.__plen = len(sys.path)\n./a.egg\n"}, True),
         ({"easy-install.pth": "import sys; sys.__plen = 0; sys.path.append('/x')"}, False),
         ({"_virtualenv.pth": "import _virtualenv"}, True),
-        ({"_virtualenv.pth": "import _virtualenv; import evil"}, False),
+        ({"_virtualenv.pth": "import _virtualenv; import evil", "evil.so": ""}, False),
+        ({"_virtualenv.pth": "import _virtualenv; import evil"}, True),
         ({"__editable__.own-1.0.pth": FINDER, "own-1.0.dist-info/METADATA": "Name: own"}, True),
-        ({"__editable__.own-1.0.pth": "import finder", "own-1.0.dist-info/METADATA": "Name: own"}, False),
+        ({"__editable__.own-1.0.pth": "import finder", "own-1.0.dist-info/METADATA": "Name: own"}, True),
         ({"marked.pth": "\ufeffimport sys; sys.path.append('/x')"}, False),
         ({"split.pth": "# a comment\x0cimport sys; sys.path.append('/x')"}, False),
         ({"long.pth": "#" * PTH_LIMIT}, False),
         ({".hidden.pth": "/x"}, False),
         ({".hidden.pth": ""}, True),
-        ({"__editable__.own-1.0.pth": "import __editable___own_1_0_finder"}, False),
-        ({"distutils-precedence.pth": "import sys; sys.path.append('/x')"}, False),
+        ({"__editable__.own-1.0.pth": "import __editable___own_1_0_finder"}, True),
+        ({"distutils-precedence.pth": "import sys; sys.path.append('/x')"}, True),
+        ({"distutils-precedence.pth": "import sys; sys.path.append(sys.prefix)"}, False),
         ({"sitecustomize.py": ""}, True),
         ({"sitecustomize.py": "import mine\n"}, False),
         ({"closed.pth": unreadable(errno.EACCES)}, False),
@@ -251,3 +253,62 @@ def test_a_fake_host_knows_its_whole_path() -> None:
 )
 def test_lines_of_code_that_lead_nowhere(line: str, nowhere: bool) -> None:
     assert adds_no_path(line) is nowhere
+
+
+FUTURE = (
+    "import sys; exec('try:\\n    import {0}\\nexcept ImportError:\\n    pass\\nelse:\\n"
+    "    {0}.register()\\n')"
+)
+COLOREDLOGS = (
+    'import os; exec(\'try: __import__("coloredlogs").auto_install() if '
+    'os.environ.get("COLOREDLOGS_AUTO_INSTALL") else None\\nexcept ImportError: pass\')'
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "module", "known"),
+    [
+        (FUTURE.format("future_fstrings"), "import codecs\n", True),
+        (FUTURE.format("future_fstrings"), "import sys\nsys.path.append('/x')\n", False),
+        (COLOREDLOGS, "", True),
+        ("import no_such_module_at_all", "", True),
+        ("import hunter; hunter._embed_via_environment()", "", True),
+        ("import os; raise ValueError(1)", "", True),
+        ("import future_fstrings; future_fstrings.x()", "from sys import path\n", False),
+        ("import importlib; importlib.import_module('a')", "", False),
+        ("import sys; eval('sys.p' 'ath')", "", False),
+        ("import sys; exec(open('/x').read())", "", False),
+        ("import sys; getattr(sys, 'pa' + 'th').append('/x')", "", False),
+        ("import x; if", "", False),
+    ],
+)
+def test_what_a_line_imports_is_read(line: str, module: str, known: bool) -> None:
+    """As coloredlogs, future-fstrings and hunter leave them, and a package that is gone."""
+    files = {f"{SITE}/x.pth": f"{line}\n", f"{SITE}/future_fstrings.py": module}
+    assert (not unasked(files, {}).layout().unread) is known
+
+
+@pytest.mark.parametrize(
+    ("line", "is_first"),
+    [
+        ("import site; import sys; sys.path.insert(0, '/opt/more')", True),
+        ("import sys; sys.path.append('/opt/more')", False),
+        ("import site; site.addsitedir('/opt/more')", False),
+    ],
+)
+def test_a_folder_that_a_line_names_is_on_the_path(line: str, is_first: bool) -> None:
+    files: dict[str, Content] = {
+        f"{SITE}/x.pth": f"{line}\n",
+        "/opt/more/torch_npu-2.7.1.dist-info/METADATA": "Name: torch-npu\nVersion: 2.7.1\n",
+    }
+    made = unasked(files, {})
+    assert made.version_of("torch-npu") == "2.7.1"
+    assert (made.layout().search_path[0] == "/opt/more") is is_first
+    assert not made.layout().unread
+
+
+def test_a_mark_before_a_comment_changes_nothing() -> None:
+    """Windows' editors write it; releases before 3.13 take it for a part of a name."""
+    assert not unasked({f"{SITE}/x.pth": "\ufeff# ours\n/opt/pkgs\n"}, {}).layout().unread
+    assert not unasked({f"{SITE}/x.pth": "\ufeff/opt/pkgs\n"}, {}).layout().unread
+    assert unasked({f"{SITE}/x.pth": "\ufeff/opt/pkgs\n", "/opt/pkgs": folder()}, {}).layout().unread

@@ -14,7 +14,13 @@ from npudoctor.core.messages import _
 from npudoctor.core.once import Once
 from npudoctor.host.fs.files import Files
 from npudoctor.host.process.commands import Commands
-from npudoctor.host.python.interpreter_probe import MARK, QUESTION, ROOTS_QUESTION, make_no_answer_error
+from npudoctor.host.python.interpreter_probe import (
+    BUILT_IN_MARK,
+    MARK,
+    QUESTION,
+    ROOTS_QUESTION,
+    make_no_answer_error,
+)
 from npudoctor.host.python.metadata import (
     find_distributions,
     parse_headers,
@@ -76,13 +82,15 @@ class Distribution:
 @dataclass(frozen=True)
 class Layout:
     """What an interpreter says of itself, or what its folders say. `unread`: files that may lead to more of
-    the search path and were not followed, as Python would have to run them."""
+    the search path and were not followed, as Python would have to run them. `built_in`: the modules that are
+    compiled into its program; None where it was not asked."""
 
     search_path: tuple[str, ...]
     version: Optional[str]
     machine: Optional[str]
     asked: bool
     unread: tuple[str, ...] = ()
+    built_in: Optional[frozenset[str]] = None
 
 
 class Interpreter:
@@ -192,7 +200,8 @@ class Interpreter:
             return self._from_folders()
         program = self.program
         # The caller's own variables: a version manager's shim or a conda build may need them.
-        argv, variables = [program, "-I", "-c", QUESTION], {**self._variables, "LC_ALL": "C"}
+        # And the caller's own locale: Python 3.11 and 3.12 read .pth files in its encoding.
+        argv, variables = [program, "-I", "-c", QUESTION], dict(self._variables)
         if self._as_root:
             from npudoctor.host.startup.python_start import (
                 has_version_in_name,
@@ -214,6 +223,8 @@ class Interpreter:
         if self._as_root and answer.ended == "untrusted":
             return self._from_folders()  # what it loads may be another user's
         _before, mark, text = answer.stdout.rpartition(MARK)  # a wrapper may have said something before
+        text, built_in_mark, built_in_names = text.partition(BUILT_IN_MARK)
+        built_in = frozenset(built_in_names.split("\0")) if built_in_mark else None
         words = text.split("\0") if mark and answer.ok else []
         if len(words) < 5:
             raise make_no_answer_error(program, answer, self._as_root)
@@ -226,9 +237,8 @@ class Interpreter:
                 *user_site_folders.folders,
                 *search_path,
             ]
-            return Layout(
-                tuple(dict.fromkeys(path)), version, machine, asked=True, unread=user_site_folders.unread
-            )
+            unread, asked = user_site_folders.unread, True
+            return Layout(tuple(dict.fromkeys(path)), version, machine, asked, unread, built_in)
         release = ".".join(version.split(".")[:2])
         users = read_user_folders(self._files, self._variables, program, release)
         library_folders: dict[Optional[str], str] = {}
@@ -247,7 +257,7 @@ class Interpreter:
             *sites.folders,
         ]
         unread = (*users.unread, *sites.unread)
-        return Layout(tuple(dict.fromkeys(path)), version, machine, asked=True, unread=unread)
+        return Layout(tuple(dict.fromkeys(path)), version, machine, True, unread, built_in)
 
     def _list_distributions(self) -> dict[str, list[Distribution]]:
         copies: dict[str, list[Distribution]] = {}

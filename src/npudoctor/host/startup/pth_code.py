@@ -71,7 +71,13 @@ _PYTEST_COV = (
     r"""setup subprocess coverage. "\n   "Environ: {0!r} "\n   "Exception: {1!r}\\n".format(\n    dict((k, v) for k, v in """  # noqa: E501
     r"""os.environ.items() if k.startswith(\'COV_CORE\')),\n    exc\n   )\n  )\n')"""
 )
-_TEXTS = ("import _virtualenv", "import sys; sys.__plen = len(sys.path)", _PYTEST_COV)
+# manhole's: what it evaluates is in a variable of its own, which only a person sets.
+_MANHOLE = (
+    """import os, sys;exec('if "PYTHONMANHOLE" in os.environ:\\n try:\\n  from manhole import install\\n  """
+    """eval("install({0[PYTHONMANHOLE]})".format(os.environ))\\n except Exception as exc:\\n  """
+    """sys.stderr.write("Failed to manhole.install({[PYTHONMANHOLE]}): {!r}\\\\n".format(os.environ, exc))\\n')"""  # noqa: E501
+)
+_TEXTS = ("import _virtualenv", "import sys; sys.__plen = len(sys.path)", _PYTEST_COV, _MANHOLE)
 _REORDERS = "import sys; new"
 # By how each begins, as compiling the others would take longer than to read all .pth files.
 _PATTERNS = {

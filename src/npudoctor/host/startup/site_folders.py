@@ -16,6 +16,7 @@ PYTHON_LIB = pattern(r"python(\d+\.\d+)\Z")
 _EDITABLE = "__editable__."  # setuptools: __editable__.NAME-VERSION.pth beside NAME-VERSION.dist-info
 _FINDER = pattern(r"import (__editable___\w+_finder); \1\.install\(\)\s*\Z")
 _LINE_END = pattern(r"\r\n|\r|\n")
+_BOM = "\ufeff"
 _CODE_PREFIXES = ("import ", "import\t")  # site.addpackage() executes lines that begin so
 _OWN_CODE = ("sitecustomize.py", "usercustomize.py")
 
@@ -73,7 +74,12 @@ def _read_pth(files: Files, site: str, name: str, site_names: list[str]) -> Site
         lines = text.splitlines()
         # All releases of Python must see the same lines: since 3.13 a BOM is skipped, and str.splitlines()
         # splits at more characters than a text file does.
-        is_unambiguous = lines == _LINE_END.split(text)[: len(lines)] and not text.startswith("\ufeff")
+        is_unambiguous = lines == _LINE_END.split(text)[: len(lines)]
+        if text.startswith(_BOM):
+            # What other releases take for a path with a BOM in its name, 3.13 takes for what stands there.
+            first = lines[0] = lines[0].lstrip(_BOM)
+            is_unambiguous &= not first.startswith(_CODE_PREFIXES)
+            is_unambiguous &= not first.strip() or files.stat(posixpath.join(site, first.rstrip())) is None
         if not is_unambiguous or len(content) >= PTH_LIMIT:
             return SiteFolders(unread=(path,))
         code = [line for line in lines if line.startswith(_CODE_PREFIXES)]
@@ -91,19 +97,28 @@ def _read_pth(files: Files, site: str, name: str, site_names: list[str]) -> Site
         return SiteFolders(folders)
     from npudoctor.host.startup.pth_code import adds_no_path, moves_to_front  # few have such lines
     from npudoctor.host.startup.pth_modules import imports_harmless_module
+    from npudoctor.host.startup.pth_reach import read_reach
 
     metadata = f"{name[len(_EDITABLE) : -len('.pth')]}.dist-info" if name.startswith(_EDITABLE) else ""
     finder_lines = [line for line in code if metadata in site_names and _FINDER.match(line)]
     # easy_install's, which moves what its file named to the front.
     first_folders = folders if any("sys.__plen:" in line and moves_to_front(line) for line in code) else ()
+    result = SiteFolders(folders, finders=(path,) if finder_lines else (), first=first_folders)
     for line in code:
-        if (
-            line not in finder_lines
-            and not adds_no_path(line)
-            and not imports_harmless_module(files, site, line)
-        ):
+        if line in finder_lines or adds_no_path(line) or imports_harmless_module(files, site, line):
+            continue
+        reach = read_reach(files, site, line)
+        if reach is None:
             return SiteFolders(folders, (path,), first=first_folders)
-    return SiteFolders(folders, finders=(path,) if finder_lines else (), first=first_folders)
+        added = [folder for folder in (*reach.folders, *reach.first) if files.stat(folder)]
+        result += SiteFolders(
+            tuple(added), (), (path,), tuple(folder for folder in reach.first if folder in added)
+        )
+        for folder in reach.sites:
+            if folder == site or not files.stat(folder):
+                continue
+            result += read_site_folders(files, folder)
+    return result
 
 
 def read_user_folders(files: Files, variables: Mapping[str, str], program: str, version: str) -> SiteFolders:
