@@ -63,8 +63,7 @@ def conflicting_packages(host: Host) -> Iterator[Union[Finding, Facts]]:
       and mindspore-ascend or -gpu, paddlepaddle and -gpu. The one that was installed last has overwritten
       parts of the other. torch with torch-npu is correct; triton with triton-ascend is the subject of
       torch-family.
-    - `conflicting-packages.mixed-copy`: one folder contains metadata of two versions of one distribution,
-      left by an interrupted upgrade.
+    - `conflicting-packages.mixed-copy`: one folder contains metadata of two versions of one distribution.
     - `conflicting-packages.two-copies`: two folders contain different versions. Information: Python uses the
       first one.
     - `conflicting-packages.other-machine`: the header of the main extension module names a different machine
@@ -198,7 +197,7 @@ def _report_mixed_copy(host: Host, first: Distribution, other: Distribution) -> 
     return Finding(
         "conflicting-packages.mixed-copy",
         _(
-            "{name} is installed twice in one folder, as {first} and as {other}: an upgrade was interrupted",
+            "{name} is installed twice in one folder, as {first} and as {other}",
             name=first.name,
             first=first.version,
             other=other.version,

@@ -219,7 +219,12 @@ def _find_missing(host: Host, framework: str, loader: Loader) -> SubjectFindings
             ),
             evidence=tuple(map(_describe_need, missing_libraries[:SHOWN])),
             action=Action.CONFIG,
-            echo_of=("package-files.missing", "package-requirements.missing", "torch-family.other-build"),
+            echo_of=(
+                "package-files.missing",
+                "package-files.unreadable",
+                "package-requirements.missing",
+                "torch-family.other-build",
+            ),
         ),
         missing_libraries[0].name,
     )

@@ -21,18 +21,27 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.checks.python._dead_links import find_dead_links
+from npudoctor.checks.python._permissions import (
+    find_closed_metadata,
+    report_closed_files,
+    report_closed_folders,
+    report_closed_metadata,
+)
 from npudoctor.checks.python._pip import install_one_of, pip_reinstall
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.python.backends import find_backends
-from npudoctor.facts.python.frameworks import FRAMEWORKS, closed_needs, closure_of, require_readable_needs
+from npudoctor.facts.python.frameworks import FRAMEWORKS, closure_of, require_readable_needs
 from npudoctor.facts.python.installed_modules import list_recorded_files, modules_of
 from npudoctor.facts.python.spoiled_files import SpoiledFiles
+from npudoctor.host import CannotTell
 from npudoctor.host.fs.archives import list_members
 from npudoctor.host.python.installed_files import (
     RECORD_LIMIT,
     DistributionDamage,
     find_damage,
     is_complete_elf,
+    read_installer,
     share_of_intact_files,
     site_of,
 )
@@ -105,8 +114,9 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `package-files.stale-code`: byte code that Python does not compare with the source (PEP 552, unchecked)
       was compiled from a different source, and Python runs this byte code. A warning if the source itself is
       not the installed one.
-    - `package-files.unreadable`: this user cannot read files of a framework or of a package that it
-      requires, for example because root installed them with a strict umask.
+    - `package-files.unreadable`: this user cannot read files or folders of a framework or of a package that
+      it requires, for example because root installed them with a strict umask; the kernel is asked. A warning
+      if only the metadata cannot be read: packages that ask for a version there do not find it.
     - `package-files.interrupted`: pip was stopped while it replaced a package, whose old files remain under a
       name like `~orch`. Information if the package itself is complete.
     - `package-files.two-versions`: one folder contains metadata of two versions. An error if the files have
@@ -128,6 +138,7 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Python packaging, "Recording installed projects".
     - pip, "Ignoring invalid distribution".
     """
+    yield from report_closed_folders(host)
     copies = _distributions(host)
     # pip renames a package that it replaces to ~NAME and removes that at the end: ~orch is left by a killed
     # pip.
@@ -140,9 +151,14 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     ]
     if not copies and not half_removed:
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
-    file_count, closed = 0, {need.copy.folder for need in closed_needs(host)}
+    if copies:
+        yield from find_dead_links(host, folders)
+    file_count, closed_folders = 0, []
     for copy in copies:
-        if copy.folder in closed:  # there is no list of its files
+        closed_paths = find_closed_metadata(host, copy)
+        if closed_paths:  # there is no list of its files
+            yield report_closed_metadata(host, copy, closed_paths)
+            closed_folders.append(copy.folder)
             continue
         damage = find_damage(host.files, copy, list_recorded_files(host, copy))
         file_count += damage.listed
@@ -159,6 +175,9 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     for site, name in half_removed:
         yield _report_interrupted(host, site, name)
     require_readable_needs(host)
+    if closed_folders:
+        folders_text = ", ".join(closed_folders)
+        raise CannotTell(_("this user has no permission to read {folders}", folders=folders_text))
 
 
 def _find_missing_programs(host: Host, copy: Distribution) -> list[str]:
@@ -180,28 +199,30 @@ def _find_two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
     ]
     for other in other_versions:
         if site_of(other) == site_of(copy) and other.version != copy.version:
-            # An error if the files match the version that pip and the frameworks do not assume.
-            message = _(
-                "{name} is installed twice in one folder, as {first} and as {other}: an upgrade was "
-                "interrupted"
-            )
-            own_share, other_share = (
-                share_of_intact_files(host.files, copy),
-                share_of_intact_files(host.files, other),
-            )
+            # An error if the files match the version that pip and the frameworks do not assume. How it came
+            # about is not known: an upgrade was killed, or one copy was put over another (cp -r, COPY).
+            own_share, other_share = (share_of_intact_files(host.files, one) for one in (copy, other))
+            message = _("{name} is installed twice in one folder, as {first} and as {other}")
             if other_share > own_share:
-                message = _(
-                    "{name} is recorded as {first}, but its files are those of {other}: an upgrade was "
-                    "interrupted"
-                )
+                message = _("{name} is recorded as {first}, but its files are rather those of {other}")
             yield Finding(
                 "package-files.two-versions",
                 message.format(name=copy.name, first=copy.version, other=other.version),
                 severity=ERROR if other_share > own_share else WARNING,
-                evidence=(copy.folder, other.folder),
+                evidence=(_describe_share(copy, own_share), _describe_share(other, other_share)),
                 action=Action.CONFIG,
                 fix=install_one_of(host, copy, other),
             )
+
+
+def _describe_share(copy: Distribution, share: float) -> str:
+    if not share:
+        return copy.folder
+    return _(
+        "{folder}: {percent} % of the modules and libraries that it lists are there in their size",
+        folder=copy.folder,
+        percent=int(share * 100),
+    )
 
 
 def _distributions(host: Host) -> list[Distribution]:
@@ -253,43 +274,18 @@ def _judge_contents(host: Host, copy: Distribution, damage: DistributionDamage) 
     if changed:
         text = _("{name}: {path} is not the file that was installed: its size differs")
         yield _finding(host, "package-files.changed", text, copy, changed, damage.listed)
-    installer = f"{copy.folder}/INSTALLER"
-    entry = host.files.stat(installer)
-    installer_name = host.files.text(installer, 64) if entry is not None and entry.is_file else None
     # conda and others rewrite prefixes in files after RECORD was written, so only pip and uv are compared.
-    if scan.other and not spoiled and (installer_name or "").strip() in ("pip", "uv"):
+    if scan.other and not spoiled and read_installer(host.files, copy) in ("pip", "uv"):
         text = _("{name}: {path} is not the file that was installed: same size, different content")
         yield _finding(host, "package-files.changed", text, copy, scan.other, damage.listed)
     if spoiled:
         text = _("{name}: {path} exists but cannot be loaded: it holds zeros, half a file, or something else")
         yield _finding(host, "package-files.spoiled", text, copy, spoiled, damage.listed)
-    unreadable = [*damage.closed, *scan.unreadable]
+    unreadable = [*filter(scan.is_read, damage.closed), *scan.unreadable]
     if unreadable:
-        yield _report_unreadable(copy, unreadable, damage)
+        yield report_closed_files(host, copy, unreadable, damage.listed)
     if scan.stale:
         yield _report_stale(host, copy, scan.stale, damage)
-
-
-def _report_unreadable(copy: Distribution, paths: Sequence[str], damage: DistributionDamage) -> Finding:
-    site = site_of(copy)
-    tops = sorted({f"{site}/{path.partition('/')[0]}" for path in paths})
-    return Finding(
-        "package-files.unreadable",
-        _(
-            "{name}: this user cannot read {count} of {all} modules and libraries, such as {path}",
-            name=copy.label,
-            count=len(paths),
-            all=damage.listed,
-            path=f"{site}/{paths[0]}",
-        ),
-        evidence=tuple(f"{site}/{path}" for path in paths[:SHOWN]),
-        action=Action.CONFIG,
-        fix=Fix(
-            _("as the owner, make the installed files readable for all users"),
-            steps=(Command(("chmod", "-R", "a+rX", *tops)),),
-            risk=Risk.MANUAL,
-        ),
-    )
 
 
 def _report_stale(

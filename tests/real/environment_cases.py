@@ -35,6 +35,9 @@ FRAMEWORKS = {
     TORCH: "torch torchvision torchaudio",
 }
 
+# Where the distribution has another name.
+DISTRIBUTIONS = {"paddle": "paddlepaddle", "tensorflow": "tensorflow-cpu"}
+
 
 @dataclass(frozen=True)
 class Case:
@@ -54,6 +57,11 @@ class Case:
     def frameworks(self) -> list[str]:
         """What is imported."""
         return FRAMEWORKS[self.base].split()
+
+    @property
+    def distributions(self) -> list[str]:
+        """The first of them, as the head of a report names it."""
+        return [DISTRIBUTIONS.get(self.frameworks[0], self.frameworks[0])]
 
 
 MISSING = {

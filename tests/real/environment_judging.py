@@ -77,6 +77,8 @@ class Said:
     """What a user would have to act on: errors and warnings that are no echo of another finding."""
 
     loud: tuple[dict[str, Any], ...]
+    # Those that it found, as the head of its report names them.
+    frameworks: tuple[str, ...] = ()
 
     @property
     def errors(self) -> tuple[dict[str, Any], ...]:
@@ -127,9 +129,11 @@ def check(copy: Copy, profile: str = "full") -> Said:
         check=False,
     )
     assert done.stdout, done.stderr
-    findings = [one for row in json.loads(done.stdout)["results"] for one in row["findings"]]
+    report = json.loads(done.stdout)
+    findings = [one for row in report["results"] for one in row["findings"]]
     causes = [one for one in findings if one["caused_by"] is None]
-    return Said(tuple(one for one in causes if one["severity"] in ("warning", "error")))
+    loud = tuple(one for one in causes if one["severity"] in ("warning", "error"))
+    return Said(loud, tuple(report["target"]["frameworks"]))
 
 
 def _program(folder: Path) -> Path:
@@ -156,8 +160,11 @@ class Mended:
     truth: Truth
 
 
-def mend(case: Case, copy: Copy, before: Truth, said: Said) -> Mended:
-    """Do as the first error says, ask again, and so on; then import."""
+def mend(case: Case, copy: Copy, before: Truth, said: Said, profile: str = "full") -> Mended:
+    """Do as the first error says, ask again, and so on; then import.
+
+    A report without errors that names no framework any more is no end: the remedy took away what is needed.
+    """
     lines: list[str] = []
     for _round in range(ROUNDS):
         first = (said.errors or said.loud)[0]
@@ -170,12 +177,14 @@ def mend(case: Case, copy: Copy, before: Truth, said: Said) -> Mended:
                 _variable(copy, line)
             elif not copy.shell(line):
                 return Mended(tuple(lines), "the line fails", before)
-        said = check(copy)
+        said = check(copy, profile)
         if not said.errors:
             break
     after = ask(case, copy)
     harmed = any(before.get(name) == "ok" and words != "ok" for name, words in after.items())
     ending = "harmed" if harmed else "mended" if works(after) and not said.errors else "still broken"
+    if ending != "harmed" and not said.errors and not set(case.distributions) <= set(said.frameworks):
+        ending = "framework lost"
     return Mended(tuple(lines), ending, after)
 
 

@@ -48,7 +48,7 @@ class Remove(Step):
 
     def apply(self, copy: Copy) -> None:
         """Do it."""
-        for path in _matches(copy, self.pattern):
+        for path in matches(copy, self.pattern):
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:
@@ -64,7 +64,7 @@ class Cut(Step):
 
     def apply(self, copy: Copy) -> None:
         """Do it."""
-        for path in _matches(copy, self.pattern):
+        for path in matches(copy, self.pattern):
             content = path.read_bytes()
             path.unlink()
             path.write_bytes(content[: int(len(content) * self.keep)])
@@ -91,7 +91,7 @@ class Zeros(Step):
 
     def apply(self, copy: Copy) -> None:
         """Do it."""
-        for path in _matches(copy, self.pattern):
+        for path in matches(copy, self.pattern):
             size = path.stat().st_size
             path.unlink()
             path.write_bytes(bytes(size))
@@ -119,7 +119,7 @@ class Move(Step):
 
     def apply(self, copy: Copy) -> None:
         """Do it."""
-        (path,) = _matches(copy, self.pattern)
+        (path,) = matches(copy, self.pattern)
         path.rename(copy.site / self.to)
 
 
@@ -196,7 +196,7 @@ class CopyOut(Step):
 
     def apply(self, copy: Copy) -> None:
         """Do it."""
-        path = _matches(copy, self.pattern)[0]
+        path = matches(copy, self.pattern)[0]
         content = bytearray(path.read_bytes())
         if self.machine:
             content[18] = self.machine  # e_machine of its header
@@ -241,7 +241,8 @@ class BaseGone(Step):
         os.symlink("python3", copy.folder / "bin" / "python")
 
 
-def _matches(copy: Copy, pattern: str) -> list[Path]:
+def matches(copy: Copy, pattern: str) -> list[Path]:
+    """What site-packages has by this pattern; at least one."""
     found = sorted(copy.site.glob(pattern))
     assert found, f"{pattern} is not in {copy.site}"
     return found

@@ -99,7 +99,8 @@ class Space:
     read_only: bool = False
 
 
-# In place of a size: a directory or device, a link, a path in a folder that this user may not enter.
+# In place of a size: a directory or device, a link, a file that this user may not read or one in a folder
+# that he may not list and enter, as Python does before it imports.
 NO_FILE, LINK, CLOSED = -2, -3, -4
 
 
@@ -149,6 +150,26 @@ class Disk(Protocol):
 
 
 READ_CHUNK_BYTES = 1 << 20
+_FOR_ALL = 0o444
+
+
+def make_closed_test(folder: str) -> Callable[[str, int], bool]:
+    """A function that says whether this user may not read a file below the folder, by relative path and mode.
+
+    The kernel is asked (access(2)), which knows groups, ACLs and capabilities: once for each folder, and for
+    each file that not everybody may read.
+    """
+    closed_by_folder: dict[str, bool] = {}
+
+    def is_closed(name: str, mode: int) -> bool:
+        above = name.rpartition("/")[0]
+        if above not in closed_by_folder:
+            closed_by_folder[above] = not os.access(f"{folder}/{above}", os.R_OK | os.X_OK)
+        if closed_by_folder[above]:
+            return True
+        return mode & _FOR_ALL != _FOR_ALL and not os.access(f"{folder}/{name}", os.R_OK)
+
+    return is_closed
 
 
 class LocalDisk:
@@ -201,13 +222,15 @@ class LocalDisk:
         """The size in bytes of each relative path below a folder.
 
         In its place: -1 if nothing is there, LINK for a link, which is not followed, NO_FILE for anything
-        else that is not a regular file, CLOSED in a folder that this user may not enter.
+        else that is not a regular file, CLOSED for what this user may not read.
         """
         child = self._child_for(folder)
         if child is not None:
             answer: list[int] = child.ask("sizes", "\0".join((folder, *names)))
             return answer
         sizes = []
+        # Root reads all of a local disk.
+        is_closed = None if os.geteuid() == 0 else make_closed_test(folder)
         for name in names:
             try:
                 status = os.lstat(f"{folder}/{name}")
@@ -218,7 +241,7 @@ class LocalDisk:
                 sizes.append(CLOSED)
                 continue
             if status.st_mode & 0o170000 == stat.S_IFREG:
-                sizes.append(status.st_size)
+                sizes.append(CLOSED if is_closed and is_closed(name, status.st_mode) else status.st_size)
             else:
                 sizes.append(LINK if stat.S_ISLNK(status.st_mode) else NO_FILE)
         return sizes
