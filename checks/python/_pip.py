@@ -58,7 +58,11 @@ def pip_fix(host: Host, title: str, *lines: PipLine) -> Fix:
     what pip installs. If nothing can be installed (an externally managed Python, no pip), the title says so
     and there is no line.
     """
-    fixes = (uncover_packages(host, name, lines) for line in lines for name in _names(line))
+    fixes = (
+        uncover_packages(host, name, lines, lambda line: _type_line(host, line))
+        for line in lines
+        for name in _names(line)
+    )
     uncovering_fix = next(filter(None, fixes), None)
     if uncovering_fix is not None:
         return uncovering_fix
@@ -83,6 +87,10 @@ def pip_fix(host: Host, title: str, *lines: PipLine) -> Fix:
         )
     steps = tuple(map(Command, (*pip_first(host), *_complete_lines(host, lines))))
     return Fix(title, steps=steps, risk=Risk.MANUAL, needs_root=needs_root(host))
+
+
+def _type_line(host: Host, line: PipLine) -> Sequence[PipLine]:
+    return (*pip_first(host), *_complete_lines(host, [line]))
 
 
 def _complete_lines(host: Host, lines: Sequence[PipLine]) -> Iterator[PipLine]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Optional
 
 from npudoctor import Command, Export, Fix, Host, Risk, _
 from npudoctor.facts.python.frameworks import closure_of
 from npudoctor.facts.python.installed_modules import list_recorded_files
-from npudoctor.facts.python.pip import entry_of, pip_argv, pip_first, uses_uv
+from npudoctor.facts.python.pip import entry_of, uses_uv
 from npudoctor.host import CannotTell
 from npudoctor.host.python.installed_files import site_of
 from npudoctor.host.python.interpreter import Distribution, normalize_name
 
 PipLine = tuple[str, ...]
+Complete = Callable[[PipLine], Iterable[PipLine]]
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
 
@@ -45,9 +46,12 @@ def _lies_only_in(host: Host, root: Distribution, real: str) -> bool:
     return all((host.files.real(site) or site) == real for site in sites)
 
 
-def uncover_packages(host: Host, name: str, lines: Sequence[PipLine]) -> Optional[Fix]:
+def uncover_packages(host: Host, name: str, lines: Sequence[PipLine], complete: Complete) -> Optional[Fix]:
     """Return the fix if PYTHONPATH provides this package, so that what pip installs would not be found: it
-    removes the entry, or changes the package there if the entry provides a framework as well."""
+    removes the entry, or changes the package there if the entry provides a framework as well.
+
+    `complete`: makes of a line of pip what is typed.
+    """
     for copy in host.interpreter.distributions(name)[:1]:
         entry = entry_of(host, copy)
         if entry is None:
@@ -61,8 +65,8 @@ def uncover_packages(host: Host, name: str, lines: Sequence[PipLine]) -> Optiona
         if not frameworks:
             return _shorten_pythonpath(host, entry, title)
         requirements = [word for line in lines for word in line[1:] if _is_requirement(word)]
-        return _replace_in_entry(host, entry, copy, requirements) or _move_to_interpreter(
-            host, entry, frameworks, requirements
+        return _replace_in_entry(host, entry, copy, requirements, complete) or _move_to_interpreter(
+            host, entry, frameworks, requirements, complete
         )
     return None
 
@@ -72,15 +76,14 @@ def _is_requirement(word: str) -> bool:
 
 
 def _replace_in_entry(
-    host: Host, entry: str, copy: Distribution, requirements: Sequence[str]
+    host: Host, entry: str, copy: Distribution, requirements: Sequence[str], complete: Complete
 ) -> Optional[Fix]:
     """Return the lines that install the package into the entry; None if pip would replace folders there that
     other packages share (google, nvidia)."""
     wanted = [word for word in requirements if _name_of(word) == normalize_name(copy.name)]
     if not wanted or not _owns_its_folders(host, copy):
         return None
-    line = pip_argv(host, "install", "--upgrade", "--no-deps", "--target", entry, wanted[-1])
-    steps = [*pip_first(host), line]
+    steps = list(complete(("install", "--upgrade", "--no-deps", "--target", entry, wanted[-1])))
     if wanted[-1] != copy.requirement and not uses_uv(host):
         steps.append(("rm", "-r", copy.folder))  # with --target pip leaves the metadata of the other version
     title = _(
@@ -104,22 +107,25 @@ def _owns_its_folders(host: Host, copy: Distribution) -> bool:
 
 
 def _move_to_interpreter(
-    host: Host, entry: str, frameworks: Sequence[Distribution], requirements: Sequence[str]
+    host: Host,
+    entry: str,
+    frameworks: Sequence[Distribution],
+    requirements: Sequence[str],
+    complete: Complete,
 ) -> Fix:
     """Return the lines that remove the entry and install what it provided, with what that requires."""
     fix = _shorten_pythonpath(
         host,
         entry,
         _(
-            "remove {entry} from PYTHONPATH and install {frameworks}, which only this entry provides",
+            "remove {entry} from PYTHONPATH and install what only this entry provides: {frameworks}",
             entry=entry,
-            frameworks=", ".join(root.label for root in frameworks),
+            frameworks=", ".join(root.name for root in frameworks),
         ),
     )
-    names = {normalize_name(root.name) for root in frameworks}
-    wanted = [word for word in requirements if _name_of(word) not in names]
-    line = pip_argv(host, "install", *(root.requirement for root in frameworks), *wanted)
-    steps = (*fix.steps, *map(Command, (*pip_first(host), line)))
+    names = set(map(_name_of, requirements))
+    lost = [root.requirement for root in frameworks if normalize_name(root.name) not in names]
+    steps = (*fix.steps, *map(Command, complete(("install", *lost, *requirements))))
     return Fix(fix.title, steps, undo=fix.undo, risk=Risk.MANUAL, needs_root=False)
 
 

@@ -12,8 +12,9 @@ from npudoctor.host.process.commands import FOLDERS
 from npudoctor.host.python.installed_files import find_damage, site_of
 from npudoctor.host.python.interpreter import Distribution
 
-# It imports what an installation does, and asks no index.
-_TRIAL = ("-m", "pip", "install", "--help")
+# What is installed already is to be installed: that runs all of an installation but its end, asks no index and
+# changes nothing. `--help` is too little: pip 23.0 shows it under Python 3.12, and cannot read metadata there.
+_TRIAL = ("install", "--isolated", "--no-cache-dir", "--no-index", "--no-deps")
 _SECONDS = 15.0  # on a file server that is slow; half a second is usual
 OTHERS = 4  # pips of other Pythons that are tried
 
@@ -66,7 +67,9 @@ def _try_to_start(host: Host, copy: Distribution) -> Optional[bool]:
     """Whether it starts; None where nothing is started: in an image, or what root may not run."""
     # -I leaves out the user's own folder, and pip with it if it lies there.
     isolated = () if "/.local/lib/" in copy.folder else ("-I",)
-    return _starts(host, host.interpreter.program, (*isolated, "-B", *_TRIAL))
+    # A Python that the system keeps for itself (PEP 668) refuses all but a dry run, which pip has had for longer.
+    dry = ("--dry-run",) if _numbers(copy.version) >= (23,) else ()
+    return _starts(host, host.interpreter.program, (*isolated, "-B", "-m", "pip", *_TRIAL, *dry, "pip"))
 
 
 def _starts(host: Host, python: str, words: tuple[str, ...]) -> Optional[bool]:
@@ -88,14 +91,19 @@ def _may_import_all(host: Host, python: str) -> bool:
 
 
 def _find_other_pip(host: Host) -> Optional[str]:
+    installed = next((copy.name for copy in host.interpreter.all_installed() if copy.headers), None)
+    if installed is None:
+        return None  # nothing to try it with
     tried: dict[Optional[str], None] = {host.files.real(host.interpreter.path): None}
     for python in _list_other_pythons(host):
         real = host.files.real(python)
         if real in tried or len(tried) > OTHERS:
             continue
         tried[real] = None
-        # The very words of the line that is shown, and pip runs in the interpreter under examination.
-        if _starts(host, python, ("-I", "-B", "-m", "pip", "--python", host.interpreter.path, *_TRIAL[2:])):
+        # As in the line that is shown, pip runs in the interpreter under examination.
+        if _starts(
+            host, python, ("-I", "-B", "-m", "pip", "--python", host.interpreter.path, *_TRIAL, installed)
+        ):
             return python
     return None
 
