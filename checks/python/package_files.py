@@ -100,7 +100,9 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `package-files.missing`: files are missing, and no zip file in the search path contains them. A warning
       if only plug-in libraries are missing, which some images leave out, otherwise an error; the same holds
       for `package-files.cut-short` and `package-files.spoiled`. Also an error for plug-in libraries that
-      MindSpore opens on every machine: those of the CPU, and truncated ones of Ascend.
+      MindSpore opens on every machine: those of the CPU, and truncated ones of Ascend. Also reported for
+      packages of which all files, with the metadata, are links that lead to nothing: uv links into its cache
+      if UV_LINK_MODE says so, and the cache was emptied or is not mounted.
     - `package-files.cut-short`: a file is empty, or a library ends before its own headers say.
     - `package-files.spoiled`: the content of the file cannot be loaded: zeros after a crash, a Git LFS
       pointer, a source with a different size that does not compile, truncated byte code that Python considers
@@ -131,7 +133,8 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    Shown only: it installs the same version once more, over what is there.
+    Shown only: it installs the same version once more, over what is there. What pip cannot replace, such as
+    links that lead to nothing, is removed before, after the wheel has been fetched.
 
     ## References
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Optional
 
 from npudoctor.core.errors import CannotTell
@@ -12,8 +13,8 @@ from npudoctor.host.process.commands import FOLDERS
 from npudoctor.host.python.installed_files import find_damage, site_of
 from npudoctor.host.python.interpreter import Distribution
 
-# What is installed already is to be installed: that runs all of an installation but its end, asks no index and
-# changes nothing. `--help` is too little: pip 23.0 shows it under Python 3.12, and cannot read metadata there.
+# What is installed already is to be installed: that runs all of an installation but its end, asks no index
+# and changes nothing. `--help` is too little: pip 23.0 shows it under Python 3.12, but reads no metadata.
 _TRIAL = ("install", "--isolated", "--no-cache-dir", "--no-index", "--no-deps")
 _SECONDS = 15.0  # on a file server that is slow; half a second is usual
 OTHERS = 4  # pips of other Pythons that are tried
@@ -67,7 +68,7 @@ def _try_to_start(host: Host, copy: Distribution) -> Optional[bool]:
     """Whether it starts; None where nothing is started: in an image, or what root may not run."""
     # -I leaves out the user's own folder, and pip with it if it lies there.
     isolated = () if "/.local/lib/" in copy.folder else ("-I",)
-    # A Python that the system keeps for itself (PEP 668) refuses all but a dry run, which pip has had for longer.
+    # A Python that the system keeps for itself (PEP 668) refuses all but a dry run.
     dry = ("--dry-run",) if _numbers(copy.version) >= (23,) else ()
     return _starts(host, host.interpreter.program, (*isolated, "-B", "-m", "pip", *_TRIAL, *dry, "pip"))
 
@@ -94,18 +95,10 @@ def _find_other_pip(host: Host) -> Optional[str]:
     installed = next((copy.name for copy in host.interpreter.all_installed() if copy.headers), None)
     if installed is None:
         return None  # nothing to try it with
-    tried: dict[Optional[str], None] = {host.files.real(host.interpreter.path): None}
-    for python in _list_other_pythons(host):
-        real = host.files.real(python)
-        if real in tried or len(tried) > OTHERS:
-            continue
-        tried[real] = None
-        # As in the line that is shown, pip runs in the interpreter under examination.
-        if _starts(
-            host, python, ("-I", "-B", "-m", "pip", "--python", host.interpreter.path, *_TRIAL, installed)
-        ):
-            return python
-    return None
+    words = ("-I", "-B", "-m", "pip", "--python", host.interpreter.path, *_TRIAL, installed)
+    # As in the line that is shown, pip runs in the interpreter under examination.
+    others = islice(dict.fromkeys(_list_other_pythons(host)), OTHERS)
+    return next((python for python in others if _starts(host, python, words)), None)
 
 
 def _list_other_pythons(host: Host) -> Iterator[str]:
