@@ -87,8 +87,8 @@ def _replace_in_entry(
     if wanted[-1] != copy.requirement and not uses_uv(host):
         steps.append(("rm", "-r", copy.folder))  # with --target pip leaves the metadata of the other version
     title = _(
-        "install {name} into {entry}, which PYTHONPATH searches first and which provides {frameworks}",
-        name=wanted[-1],
+        "replace {name} in {entry}, which PYTHONPATH searches first and which provides {frameworks}",
+        name=copy.label,
         entry=entry,
         frameworks=", ".join(root.label for root in frameworks_only_in(host, entry)),
     )

@@ -55,7 +55,8 @@ def _pips() -> Iterator[Case]:
 PIPS = tuple(_pips())
 
 RUINS = (
-    Case("numpy-links", PADDLE, (Dangle("numpy"), Dangle("numpy-*.dist-info"), Dangle("numpy.libs")), ("numpy",)),
+    Case("numpy-links", PADDLE, (Dangle("numpy"), Dangle("numpy-*.dist-info"), Dangle("numpy.libs")),
+         ("numpy",)),
     Case("numpy-links-uv", PADDLE,
          (Dangle("numpy"), Dangle("numpy-*.dist-info"), Dangle("numpy.libs"), _NO_PIP, Uv()), ("numpy",)),
     Case("numpy-module-links", PADDLE, (Dangle("numpy"),), ("numpy",)),
@@ -68,24 +69,28 @@ RUINS = (
     Case("numpy-core-is-a-folder-uv", PADDLE, (IntoFolder(_CORE), _NO_PIP, Uv()), ("numpy",)),
     Case("numpy-init-is-a-folder", PADDLE, (IntoFolder("numpy/__init__.py"),), ("numpy",)),
     Case("numpy-no-record", PADDLE, (*_TORN, Remove("numpy-*.dist-info/RECORD")), ("numpy",)),
-    Case("numpy-no-record-uv", PADDLE, (*_TORN, Remove("numpy-*.dist-info/RECORD"), _NO_PIP, Uv()), ("numpy",)),
+    Case("numpy-no-record-uv", PADDLE, (*_TORN, Remove("numpy-*.dist-info/RECORD"), _NO_PIP, Uv()),
+         ("numpy",)),
     Case("numpy-no-metadata-file", PADDLE, (*_TORN, Remove("numpy-*.dist-info/METADATA")), ("numpy",)),
     Case("numpy-metadata-empty", PADDLE, (*_TORN, Cut("numpy-*.dist-info/METADATA", 0)), ("numpy",)),
     Case("numpy-metadata-empty-uv", PADDLE, (*_TORN, Cut("numpy-*.dist-info/METADATA", 0), _NO_PIP, Uv()),
          ("numpy",)),
     Case("numpy-record-cut", PADDLE, (*_TORN, Cut("numpy-*.dist-info/RECORD", 0.5)), ("numpy",)),
     Case("numpy-no-dist-info", PADDLE, (*_TORN, Remove("numpy-*.dist-info")), ("numpy",)),
-    Case("paddle-no-dist-info", PADDLE, (Remove("paddle/base/libpaddle.so"), Remove("paddlepaddle-*.dist-info")),
+    Case("paddle-no-dist-info", PADDLE,
+         (Remove("paddle/base/libpaddle.so"), Remove("paddlepaddle-*.dist-info")),
          ("paddle",)),
     Case("paddle-no-version", PADDLE, (Remove("paddle/base/libpaddle.so"), Remove("paddle/version"),
          Remove("paddlepaddle-*.dist-info")), ("paddle",)),
     Case("paddle-links", PADDLE, (Dangle("paddle"), Dangle("paddlepaddle-*.dist-info")), ("paddle",)),
     Case("paddle-module-links", PADDLE, (Dangle("paddle"),), ("paddle",)),
-    Case("paddle-moved-aside", PADDLE, (Move("paddle", "~addle"), Remove("paddlepaddle-*.dist-info")), ("paddle",)),
+    Case("paddle-moved-aside", PADDLE, (Move("paddle", "~addle"), Remove("paddlepaddle-*.dist-info")),
+         ("paddle",)),
 )  # fmt: skip
 
 FOREIGN = (
-    Case("numpy-for-aarch64", PADDLE, (Download("numpy==2.5.5", _AARCH64), Remove("numpy"), Merge()), ("numpy",)),
+    Case("numpy-for-aarch64", PADDLE, (Download("numpy==2.5.5", _AARCH64), Remove("numpy"), Merge()),
+         ("numpy",)),
     Case("pillow-for-aarch64", PADDLE, (Download("pillow==13.0.0", _AARCH64), Remove("PIL"), Merge()),
          ("pillow",)),
     Case("safetensors-for-aarch64", PADDLE, (Download("safetensors==0.8.0", _AARCH64), Remove("safetensors"),
@@ -98,12 +103,14 @@ FOREIGN = (
 
 # PYTHONPATH has the framework beside what is broken.
 LED = (
-    Case("all-in-pythonpath", PADDLE, (Remove(_CORE), MoveOut("[!p]*"), MoveOut("p[!i]*"), MoveOut("pillow*"), _LIB),
+    Case("all-in-pythonpath", PADDLE,
+         (Remove(_CORE), MoveOut("[!p]*"), MoveOut("p[!i]*"), MoveOut("pillow*"), _LIB),
          ("numpy",)),
     Case("paddle-and-numpy-in-pythonpath", PADDLE,
          (Remove(_CORE), MoveOut("numpy*"), MoveOut("paddle*"), _LIB), ("numpy",)),
     Case("numpy-in-pythonpath-torn", PADDLE,
-         (Download("numpy==2.5.5"), Write("job/lib/numpy/__init__.py", "import numpy._gone\n"), _LIB), ("numpy",)),
+         (Download("numpy==2.5.5"), Write("job/lib/numpy/__init__.py", "import numpy._gone\n"), _LIB),
+         ("numpy",)),
     Case("paddle-in-pythonpath-old-protobuf", PADDLE,
          (MoveOut("paddle*"), Download("protobuf==3.19.6"), _LIB), ("protobuf",)),
     Case("paddle-39-in-pythonpath-enum34", PADDLE_39,
@@ -132,8 +139,8 @@ TWICE = (
     Case("numpy-twice", PADDLE,
          (Move("numpy-2*.dist-info", "kept"), Install("numpy==1.26.4"), Move("kept", "numpy-2.5.5.dist-info"),
           Remove("numpy/core/_multiarray_umath*.so")), ("numpy",)),
-    Case("numpy-merged", PADDLE, (Download("numpy==1.26.4"), Merge()), ("numpy",)),
-    Case("numpy-merged-newer", PADDLE, (Install("numpy==1.26.4"), Download("numpy==2.5.5"), Merge()), ("numpy",)),
+    Case("numpy-merged-newer", PADDLE, (Install("numpy==1.26.4"), Download("numpy==2.5.5"), Merge()),
+         ("numpy",)),
 )  # fmt: skip
 
 REMEDIES = {
@@ -144,3 +151,11 @@ REMEDIES = {
     "layers": LAYERS,
     "twice": TWICE,
 }
+# Of each kind one, in CI.
+QUICK = (
+    "pip-vendored-gone",
+    "numpy-links",
+    "numpy-for-aarch64",
+    "paddle-and-numpy-in-pythonpath",
+    "numpy-twice",
+)

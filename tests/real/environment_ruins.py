@@ -1,4 +1,4 @@
-"""Changes after which the usual line of pip does not heal: pip itself, links, folders, layers, other machines."""
+"""Changes after which the usual line of pip does not heal: of pip, links, folders, layers, machines."""
 
 from __future__ import annotations
 
