@@ -204,7 +204,7 @@ def _find_two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
         if site_of(other) == site_of(copy) and other.version != copy.version:
             # An error if the files match the version that pip and the frameworks do not assume. How it came
             # about is not known: an upgrade was killed, or one copy was put over another (cp -r, COPY).
-            own_share, other_share = (share_of_intact_files(host.files, one) for one in (copy, other))
+            own_share, other_share = (share_of_intact_files(host.files, version) for version in (copy, other))
             message = _("{name} is installed twice in one folder, as {first} and as {other}")
             if other_share > own_share:
                 message = _("{name} is recorded as {first}, but its files are rather those of {other}")

@@ -29,11 +29,11 @@ def list_removals(host: Host, copies: Iterable[Distribution]) -> Sequence[Argv]:
 
     uv ends at some of these too. Only what nobody can use is removed, or what pip would remove.
     """
-    found = [
+    all_obstacles = [
         host.once(f"obstacles of {copy.folder}", partial(_find_obstacles, host, copy)) for copy in copies
     ]
-    linked = dict.fromkeys(path for obstacles in found for path in obstacles.linked)
-    removed = dict.fromkeys(path for obstacles in found for path in obstacles.removed)
+    linked = dict.fromkeys(path for obstacles in all_obstacles for path in obstacles.linked)
+    removed = dict.fromkeys(path for obstacles in all_obstacles for path in obstacles.removed)
     lines: list[Argv] = [("find", *linked, "-xtype", "l", "-delete")] if linked else []
     return [*lines, ("rm", "-r", *removed)] if removed else lines
 
