@@ -54,7 +54,7 @@ def uncover_packages(host: Host, name: str, lines: Sequence[PipLine], complete: 
     """
     for copy in host.interpreter.distributions(name)[:1]:
         entry = entry_of(host, copy)
-        if entry is None:
+        if entry is None or _is_only_pinned(copy, lines):
             continue
         frameworks = frameworks_only_in(host, entry)
         title = _(
@@ -69,6 +69,18 @@ def uncover_packages(host: Host, name: str, lines: Sequence[PipLine], complete: 
             host, entry, frameworks, requirements, complete
         )
     return None
+
+
+def _is_only_pinned(copy: Distribution, lines: Sequence[PipLine]) -> bool:
+    """Whether the lines name this copy only in order to keep it: `install torch==2.7.1 'numpy<2'`."""
+    about = [line for line in lines if any(_name_of(word) == normalize_name(copy.name) for word in line[1:])]
+    return all(
+        line[0] == "install"
+        and "--force-reinstall" not in line
+        and copy.requirement in line
+        and len(list(filter(_is_requirement, line[1:]))) > 1
+        for line in about
+    )
 
 
 def _is_requirement(word: str) -> bool:

@@ -25,6 +25,7 @@ _TORN: tuple[Step, ...] = (Remove(_CORE),)
 _NO_PIP = Uninstall("pip")
 _AARCH64 = ("--python-version", "3.12", "--platform", "manylinux_2_28_aarch64")
 _LIB = Variable("PYTHONPATH", "{job}/lib")
+_PADDLE = (MoveOut("paddle*"), MoveOut("_foo.*"))  # both are of its wheel
 
 
 def _pips() -> Iterator[Case]:
@@ -107,20 +108,20 @@ LED = (
          (Remove(_CORE), MoveOut("[!p]*"), MoveOut("p[!i]*"), MoveOut("pillow*"), _LIB),
          ("numpy",)),
     Case("paddle-and-numpy-in-pythonpath", PADDLE,
-         (Remove(_CORE), MoveOut("numpy*"), MoveOut("paddle*"), _LIB), ("numpy",)),
+         (Remove(_CORE), MoveOut("numpy*"), *_PADDLE, _LIB), ("numpy",)),
     Case("numpy-in-pythonpath-torn", PADDLE,
          (Download("numpy==2.5.5"), Write("job/lib/numpy/__init__.py", "import numpy._gone\n"), _LIB),
          ("numpy",)),
     Case("paddle-in-pythonpath-old-protobuf", PADDLE,
-         (MoveOut("paddle*"), Download("protobuf==3.19.6"), _LIB), ("protobuf",)),
+         (*_PADDLE, Download("protobuf==3.19.6"), _LIB), ("protobuf",)),
     Case("paddle-39-in-pythonpath-enum34", PADDLE_39,
-         (MoveOut("paddle*"), Download("enum34==1.1.10"), _LIB), ("enum",)),
+         (*_PADDLE, Download("enum34==1.1.10"), _LIB), ("enum",)),
     Case("paddle-in-pythonpath-typing", PADDLE,
-         (MoveOut("paddle*"), Download("typing==3.7.4.3"), _LIB), ("typing",)),
+         (*_PADDLE, Download("typing==3.7.4.3"), _LIB), ("typing",)),
     Case("paddle-in-pythonpath-google-hidden", PADDLE,
-         (MoveOut("paddle*"), Write("job/lib/google/__init__.py"), _LIB), ("google",)),
+         (*_PADDLE, Write("job/lib/google/__init__.py"), _LIB), ("google",)),
     Case("paddle-torn-in-pythonpath", PADDLE,
-         (Remove("paddle/base/libpaddle.so"), MoveOut("paddle*"), _LIB), ("paddle",)),
+         (Remove("paddle/base/libpaddle.so"), *_PADDLE, _LIB), ("paddle",)),
 )  # fmt: skip
 
 LAYERS = (

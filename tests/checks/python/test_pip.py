@@ -211,6 +211,14 @@ def test_an_entry_with_a_framework_is_kept() -> None:
     assert told({**files, **package_files("torch", "2.7.1")}, variables=LED).commands == ("unset PYTHONPATH",)
 
 
+def test_what_a_line_only_pins_is_not_replaced() -> None:
+    host = fake_host({**WHOLE, **PIP, **IN_EXTRA}, variables=LED, search_path=(EXTRA, LIB, SITE))
+    fix: Fix = pip_install(host, "so", "torch==2.7.1", "numpy==2.1.0", "six")
+    assert fix.commands == (f"{PYTHON} -m pip install torch==2.7.1 numpy==2.1.0 six",)
+    fix = pip_install(host, "so", "torch==2.7.1", "numpy<2")
+    assert fix.commands[0].endswith(f"--target {EXTRA} 'numpy<2'")
+
+
 def test_a_folder_that_others_share_is_not_replaced() -> None:
     """pip would put all of google/ anew; so what the entry provides is installed by the interpreter."""
     info = f"{EXTRA}/protobuf-5.0.dist-info"

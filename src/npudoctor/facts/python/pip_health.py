@@ -16,8 +16,9 @@ from npudoctor.host.python.interpreter import Distribution
 # What is installed already is to be installed: that runs all of an installation but its end, asks no index
 # and changes nothing. `--help` is too little: pip 23.0 shows it under Python 3.12, but reads no metadata.
 _TRIAL = ("install", "--isolated", "--no-cache-dir", "--no-index", "--no-deps")
-_SECONDS = 15.0  # on a file server that is slow; half a second is usual
-OTHERS = 4  # pips of other Pythons that are tried
+# Shares of what a check may take; half a second is usual. Where there is no answer in time the files decide.
+_OWN_SHARE, _OTHERS_SHARE = 0.4, 0.4
+OTHERS = 2  # pips of other Pythons that are tried
 
 
 def is_pip_well(host: Host) -> bool:
@@ -70,10 +71,12 @@ def _try_to_start(host: Host, copy: Distribution) -> Optional[bool]:
     isolated = () if "/.local/lib/" in copy.folder else ("-I",)
     # A Python that the system keeps for itself (PEP 668) refuses all but a dry run.
     dry = ("--dry-run",) if _numbers(copy.version) >= (23,) else ()
-    return _starts(host, host.interpreter.program, (*isolated, "-B", "-m", "pip", *_TRIAL, *dry, "pip"))
+    return _starts(
+        host, host.interpreter.program, (*isolated, "-B", "-m", "pip", *_TRIAL, *dry, "pip"), _OWN_SHARE
+    )
 
 
-def _starts(host: Host, python: str, words: tuple[str, ...]) -> Optional[bool]:
+def _starts(host: Host, python: str, words: tuple[str, ...], share: float) -> Optional[bool]:
     if host.options.root is not None or not host.interpreter.layout().asked:
         return None
     if host.identity.is_root and not _may_import_all(host, python):
@@ -81,7 +84,7 @@ def _starts(host: Host, python: str, words: tuple[str, ...]) -> Optional[bool]:
     variables = {**host.variables, "LC_ALL": "C", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     if host.identity.is_root:
         variables = {"PATH": host.commands.join_trusted(FOLDERS), "HOME": "/", "LC_ALL": "C"}
-    answer = host.commands.run((python, *words), timeout=_SECONDS, variables=variables)
+    answer = host.commands.run((python, *words), timeout=share * host.options.timeout, variables=variables)
     return answer.ok if answer.ended == "exited" else None
 
 
@@ -97,8 +100,9 @@ def _find_other_pip(host: Host) -> Optional[str]:
         return None  # nothing to try it with
     words = ("-I", "-B", "-m", "pip", "--python", host.interpreter.path, *_TRIAL, installed)
     # As in the line that is shown, pip runs in the interpreter under examination.
-    others = islice(dict.fromkeys(_list_other_pythons(host)), OTHERS)
-    return next((python for python in others if _starts(host, python, words)), None)
+    others = list(islice(dict.fromkeys(_list_other_pythons(host)), OTHERS))
+    share = _OTHERS_SHARE / max(1, len(others))
+    return next((python for python in others if _starts(host, python, words, share)), None)
 
 
 def _list_other_pythons(host: Host) -> Iterator[str]:
