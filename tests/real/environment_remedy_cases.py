@@ -23,7 +23,14 @@ from .environment_steps import Cut, Download, Install, Move, Remove, Step, Unins
 _CORE = "numpy/_core/_multiarray_umath*.so"
 _TORN: tuple[Step, ...] = (Remove(_CORE),)
 _NO_PIP = Uninstall("pip")
-_AARCH64 = ("--python-version", "3.12", "--platform", "manylinux_2_28_aarch64")
+_AARCH64 = (
+    "--python-version",
+    "3.12",
+    "--platform",
+    "manylinux_2_28_aarch64",
+    "--platform",
+    "manylinux2014_aarch64",
+)
 _LIB = Variable("PYTHONPATH", "{job}/lib")
 _PADDLE = (MoveOut("paddle*"), MoveOut("_foo.*"))  # both are of its wheel
 
