@@ -14,7 +14,6 @@ from .environment_ruins import (
     Merge,
     MoveOut,
     NoEnsurepip,
-    SystemSite,
     UpperLayer,
     Uv,
 )
@@ -103,8 +102,6 @@ FOREIGN = (
          ("pillow",)),
     Case("safetensors-for-aarch64", PADDLE, (Download("safetensors==0.8.0", _AARCH64), Remove("safetensors"),
          Merge()), ("safetensors",)),
-    Case("protobuf-for-aarch64", PADDLE, (Download("protobuf==7.36.2", _AARCH64), Remove("google"), Merge()),
-         ("protobuf",)),
     Case("paddle-for-aarch64", PADDLE, (Machine("paddle/base/libpaddle.so"),), ("paddle",)),
     Case("paddle-library-for-aarch64", PADDLE, (Machine("paddle/libs/libdnnl.so.3"),), ("libdnnl",)),
 )  # fmt: skip
@@ -135,9 +132,6 @@ LAYERS = (
     Case("lower-numpy-torn", PADDLE, (*_TORN, UpperLayer()), ("numpy",)),
     Case("lower-paddle-torn", PADDLE, (Remove("paddle/base/libpaddle.so"), UpperLayer()), ("paddle",)),
     Case("lower-numpy-gone", PADDLE, (Uninstall("numpy"), UpperLayer()), ("numpy",)),
-    Case("own-user-numpy-torn", PADDLE,
-         (SystemSite(), Download("numpy==2.5.5", to=".local/lib/python3.12/site-packages"),
-          Cut("../../../../job/.local/lib/python3.12/site-packages/numpy/__init__.py", 0.2)), ("numpy",)),
     Case("paddle-editable-gone", PADDLE,
          (Remove("paddle"), Remove("paddlepaddle-*.dist-info/RECORD"),
           Write("__editable__.paddlepaddle-3.3.1.pth", "/gone/src\n")), ("paddle",)),
@@ -147,8 +141,6 @@ TWICE = (
     Case("numpy-twice", PADDLE,
          (Move("numpy-2*.dist-info", "kept"), Install("numpy==1.26.4"), Move("kept", "numpy-2.5.5.dist-info"),
           Remove("numpy/core/_multiarray_umath*.so")), ("numpy",)),
-    Case("numpy-merged-newer", PADDLE, (Install("numpy==1.26.4"), Download("numpy==2.5.5"), Merge()),
-         ("numpy",)),
 )  # fmt: skip
 
 REMEDIES = {

@@ -144,18 +144,6 @@ class UpperLayer(Step):
 
 
 @dataclass(frozen=True)
-class SystemSite(Step):
-    """`--system-site-packages`, with which a user's own packages count too."""
-
-    def apply(self, copy: Copy) -> None:
-        """Do it."""
-        settings = copy.folder / "pyvenv.cfg"
-        text = settings.read_text(encoding="utf-8").replace("= false", "= true")
-        settings.unlink()
-        settings.write_text(text, encoding="utf-8")
-
-
-@dataclass(frozen=True)
 class Managed(Step):
     """No virtual environment any more but a system's own Python with this content (PEP 668)."""
 
