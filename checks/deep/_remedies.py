@@ -80,6 +80,9 @@ def install_provider(host: Host, module: str, user: Optional[Distribution]) -> F
     name = _BRINGS.get(module, module)
     specifier = _read_requirement(host, user, name) if user else None
     if specifier is None and name == module:
+        copy = host.interpreter.installed(name)
+        if copy is not None:  # a part of it is gone
+            return reinstall(host, copy)
         return manual_fix(
             _(
                 "in {python}, install the package that provides the module {module}",

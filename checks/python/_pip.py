@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Optional
 
-from npudoctor import Command, Export, FileMark, Fix, Host, Risk, _
+from npudoctor import Command, FileMark, Fix, Host, Risk, _
+from npudoctor.checks.python._pythonpath import uncover_packages
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.python.closure import Requirement, find_excluding, join_specifiers
 from npudoctor.facts.python.frameworks import closure_of
 from npudoctor.facts.python.pip import (
-    entry_of,
+    enter_root,
     installer,
     installs_nothing,
     is_in_users_site,
+    is_managed,
     needs_root,
+    own_site,
     pip_argv,
     pip_first,
     uses_uv,
 )
+from npudoctor.facts.python.pip_obstacles import list_removals
 from npudoctor.facts.python.specifiers import is_empty, simplify
+from npudoctor.host.python.installed_files import site_of
 from npudoctor.host.python.interpreter import Distribution, normalize_name
 from npudoctor.host.python.requirements import read_requirement
 
@@ -49,11 +54,16 @@ def pip_fix(host: Host, title: str, *lines: PipLine) -> Fix:
     """Return a fix with these lines of pip, such as ("install", "numpy<2"), for the examined interpreter;
     shown only.
 
-    If PYTHONPATH provides one of the packages, the fix removes that entry instead, because it would hide what
-    pip installs. If nothing can be installed (an externally managed Python, no pip), the title says so and
-    there is no line.
+    If PYTHONPATH provides one of the packages, the fix is about that entry instead, because it would hide
+    what pip installs. If nothing can be installed (an externally managed Python, no pip), the title says so
+    and there is no line.
     """
-    uncovering_fix = _uncover_packages(host, lines)
+    fixes = (
+        uncover_packages(host, name, lines, lambda line: _type_line(host, line))
+        for line in lines
+        for name in _names(line)
+    )
+    uncovering_fix = next(filter(None, fixes), None)
     if uncovering_fix is not None:
         return uncovering_fix
     if installs_nothing(host):
@@ -75,15 +85,50 @@ def pip_fix(host: Host, title: str, *lines: PipLine) -> Fix:
             title=title,
             builds=", ".join(dict.fromkeys(without_index)),
         )
-    steps = [*pip_first(host)]
-    for line in lines:
+    steps = tuple(map(Command, (*pip_first(host), *_complete_lines(host, lines))))
+    return Fix(title, steps=steps, risk=Risk.MANUAL, needs_root=needs_root(host))
+
+
+def _type_line(host: Host, line: PipLine) -> Sequence[PipLine]:
+    return (*pip_first(host), *_complete_lines(host, [line]))
+
+
+def _complete_lines(host: Host, lines: Sequence[PipLine]) -> Iterator[PipLine]:
+    """Yield the lines as they are typed, and before the first that changes something, what it cannot
+    replace."""
+    obstacles = _find_obstacles(host, lines)
+    for line in map(_drop_unknown_version, lines):
+        changes = line[0] != "download" and "--dry-run" not in line
+        if changes:
+            yield from obstacles
+            obstacles = ()
         indexes: list[str] = []
         # The indexes that its local versions need; a line that asks no index needs none.
         if line[0] in ("install", "download") and "--no-index" not in line:
             indexes = [index for index in map(_index_of, _list_fetched(host, line)) if index]
-        extra = [word for index in dict.fromkeys(indexes) for word in ("--extra-index-url", index)]
-        steps.append(pip_argv(host, *line, *extra))
-    return Fix(title, steps=tuple(map(Command, steps)), risk=Risk.MANUAL, needs_root=needs_root(host))
+        more = [word for index in dict.fromkeys(indexes) for word in ("--extra-index-url", index)]
+        if changes and is_managed(host):
+            more.append("--break-system-packages")
+        yield pip_argv(host, *line, *more)
+
+
+def _drop_unknown_version(line: PipLine) -> PipLine:
+    """Return the line without an empty version, which pip does not take: a package without metadata has none.
+    Then nothing says that what it requires is there."""
+    if not any(word.endswith("==") for word in line):
+        return line
+    return tuple(word.rstrip("=") for word in line if word not in _AGAIN[1:])
+
+
+def _find_obstacles(host: Host, lines: Sequence[PipLine]) -> Sequence[PipLine]:
+    """Return the lines that remove what pip cannot replace of the packages that it is told to replace."""
+    site = own_site(host)
+    changing = [line for line in lines if line[0] in ("install", "uninstall")]
+    names = dict.fromkeys(normalize_name(name) for line in changing for name in _names(line))
+    copies = [
+        copy for name in names for copy in host.interpreter.distributions(name) if site_of(copy) == site
+    ]
+    return [enter_root(host, line) for line in list_removals(host, copies)]
 
 
 def _list_fetched(host: Host, line: PipLine) -> list[re.Match[str]]:
@@ -155,9 +200,23 @@ def pip_install(host: Host, title: str, *requirements: str) -> Fix:
     return pip_fix(host, title, ("install", *requirements))
 
 
-def pip_reinstall(host: Host, title: str, requirement: str) -> Fix:
-    """Return the line that reinstalls one requirement without its dependencies."""
-    return pip_fix(host, title, (*_AGAIN, requirement))
+def pip_reinstall(host: Host, title: str, *requirements: str) -> Fix:
+    """Return the line that reinstalls these requirements without their dependencies."""
+    line: PipLine = (*_AGAIN, *requirements)
+    if any(word.endswith("==") for word in requirements) or not _find_obstacles(host, [line]):
+        return pip_fix(host, title, line)
+    return _fetch_first(host, title, (), requirements)
+
+
+def _fetch_first(host: Host, title: str, removals: Sequence[PipLine], wanted: Sequence[str]) -> Fix:
+    """Return the lines that fetch the wheel before anything is removed: if no index has it, nothing
+    changes."""
+    first: PipLine = ("download", "--no-deps", "--dest", WHEELS, *wanted)
+    last: PipLine = (*_AGAIN, "--no-index", "--find-links", WHEELS, *wanted)
+    if uses_uv(host):  # uv has no `pip download`, so a dry run tests whether an index has the wheel
+        first, last = (*_AGAIN, "--dry-run", *wanted), (*_AGAIN, *wanted)
+    text = _("{title}; run each line only after the previous one has succeeded", title=title)
+    return pip_fix(host, text, first, *removals, last)
 
 
 def pip_replace(host: Host, title: str, names: Sequence[str], requirement: str, times: int = 1) -> Fix:
@@ -167,47 +226,7 @@ def pip_replace(host: Host, title: str, names: Sequence[str], requirement: str, 
 
     The wheel is fetched before anything is removed: if no index has it, nothing changes.
     """
-    first: PipLine = ("download", "--no-deps", "--dest", WHEELS, requirement)
-    last: PipLine = (*_AGAIN, "--no-index", "--find-links", WHEELS, requirement)
-    if uses_uv(host):  # uv has no `pip download`, so a dry run tests whether an index has the wheel
-        first, last = (*_AGAIN, "--dry-run", requirement), (*_AGAIN, requirement)
-    text = _("{title}; run each line only after the previous one has succeeded", title=title)
-    return pip_fix(host, text, first, *(("uninstall", *names),) * times, last)
-
-
-def _uncover_packages(host: Host, lines: Sequence[PipLine]) -> Optional[Fix]:
-    for name in (name for line in lines for name in _names(line)):
-        for copy in host.interpreter.distributions(name)[:1]:
-            entry = entry_of(host, copy)
-            if entry is not None:
-                return _shorten_pythonpath(
-                    host,
-                    entry,
-                    _(
-                        "remove {entry} from PYTHONPATH: its {name} hides the one that pip installs",
-                        entry=entry,
-                        name=copy.label,
-                    ),
-                )
-    return None
-
-
-def remove_from_pythonpath(host: Host, folder: str) -> Optional[Fix]:
-    """Return the line that removes the folder from PYTHONPATH; None if PYTHONPATH does not contain it."""
-    real = host.files.real(folder)
-    entries = host.variables.get("PYTHONPATH", "").split(":")
-    entry = next((path for path in entries if path.startswith("/") and host.files.real(path) == real), None)
-    if entry is None:
-        return None
-    return _shorten_pythonpath(host, entry, _("remove {entry} from PYTHONPATH", entry=entry))
-
-
-def _shorten_pythonpath(host: Host, entry: str, title: str) -> Fix:
-    before = host.variables["PYTHONPATH"]
-    rest = ":".join(other for other in before.split(":") if other != entry)
-    step = Export("PYTHONPATH", rest) if rest else Command(("unset", "PYTHONPATH"))
-    undo = Export("PYTHONPATH", before).lines()
-    return Fix(title, steps=(step,), undo=undo, risk=Risk.MANUAL, needs_root=False)
+    return _fetch_first(host, title, (("uninstall", *names),) * times, (requirement,))
 
 
 def _names(line: PipLine) -> list[str]:

@@ -63,8 +63,7 @@ def conflicting_packages(host: Host) -> Iterator[Union[Finding, Facts]]:
       and mindspore-ascend or -gpu, paddlepaddle and -gpu. The one that was installed last has overwritten
       parts of the other. torch with torch-npu is correct; triton with triton-ascend is the subject of
       torch-family.
-    - `conflicting-packages.mixed-copy`: one folder contains metadata of two versions of one distribution,
-      left by an interrupted upgrade.
+    - `conflicting-packages.mixed-copy`: one folder contains metadata of two versions of one distribution.
     - `conflicting-packages.two-copies`: two folders contain different versions. Information: Python uses the
       first one.
     - `conflicting-packages.other-machine`: the header of the main extension module names a different machine
@@ -83,8 +82,9 @@ def conflicting_packages(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    Shown only. If two distributions share their files, uninstall both before you install one again: removing
-    one removes files of the other.
+    Shown only. A package for another machine is installed again if its wheel was for one machine; else it is
+    removed, as the index has no other. If two distributions share their files, uninstall both before you
+    install one again: removing one removes files of the other.
 
     ## References
 
@@ -198,7 +198,7 @@ def _report_mixed_copy(host: Host, first: Distribution, other: Distribution) -> 
     return Finding(
         "conflicting-packages.mixed-copy",
         _(
-            "{name} is installed twice in one folder, as {first} and as {other}: an upgrade was interrupted",
+            "{name} is installed twice in one folder, as {first} and as {other}",
             name=first.name,
             first=first.version,
             other=other.version,
@@ -251,7 +251,10 @@ def _report_other_machine(
 ) -> Finding:
     """Report an extension module for another machine."""
     path, built = next((path, built) for path, built in machines.items() if built)
-    title = _("remove {names}, which cannot run here", names=copy.name)
+    fix = _reinstall_fix(host, copy)
+    if not _is_tagged(host, copy):
+        title = _("remove {names}, which cannot run here", names=copy.name)
+        fix = pip_fix(host, title, ("uninstall", copy.name))
     words = {"folder": site_of(copy), "built": built, "machine": machine}
     return Finding(
         "conflicting-packages.other-machine",
@@ -263,8 +266,18 @@ def _report_other_machine(
         ),
         evidence=(f"{path}: ELF, {built}",),
         action=Action.CONFIG,
-        fix=pip_fix(host, title, ("uninstall", copy.name)),
+        fix=fix,
     )
+
+
+def _is_tagged(host: Host, copy: Distribution) -> bool:
+    """Whether its wheel names a machine: then an index has another one for this machine. MindSpore's for any
+    machine (none-any) had aarch64 files inside, and would come again."""
+    path = f"{copy.folder}/WHEEL"
+    entry = host.files.stat(path)
+    text = (host.files.text(path, 1 << 16) if entry is not None and entry.is_file else None) or ""
+    tags = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("Tag:")]
+    return bool(tags) and not any(tag.endswith("-any") for tag in tags)
 
 
 def _reinstall_fix(host: Host, copy: Distribution) -> Fix:

@@ -22,7 +22,8 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._pip import install_accepted, pip_reinstall, remove_from_pythonpath
+from npudoctor.checks.python._pip import install_accepted, pip_reinstall
+from npudoctor.checks.python._pythonpath import remove_from_pythonpath
 from npudoctor.facts.python.backends import (
     GROUP,
     SWITCH,

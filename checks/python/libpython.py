@@ -5,7 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Optional, Union
 
-from npudoctor import INFO, WARNING, Action, Export, Facts, Finding, Fix, Host, Risk, Scope, Skip, _, check
+from npudoctor import (
+    INFO,
+    WARNING,
+    Action,
+    Export,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Skip,
+    Unknown,
+    _,
+    check,
+)
 from npudoctor.facts.cann.installations import installs_of
 from npudoctor.facts.job import process as job
 from npudoctor.host import CannotTell
@@ -60,7 +75,14 @@ def libpython(host: Host) -> Iterator[Union[Finding, Facts]]:
     - ld.so(8).
     """
     is_used = any(host.variables.get(name) for name in USED)
-    programs = list(_find_embedders(host))
+    try:
+        programs = list(_find_embedders(host))
+    except CannotTell as unknown:
+        # MindSpore's wheel installs its cache server for its owner alone (0700): who may not read it does not
+        # start it either, and a job without a cache server does not need it.
+        if is_used or not isinstance(unknown.__cause__, PermissionError):
+            raise
+        raise Unknown(str(unknown), advisory=True) from unknown
     if not programs:
         raise Skip(_("nothing on this machine needs the shared library of Python"))
     for path, soname in programs:

@@ -222,7 +222,8 @@ def _find_missing(host: Host, framework: str, loader: Loader) -> SubjectFindings
             action=Action.CONFIG,
             fix=_reinstall_fix(host, framework, missing_libraries),
             echo_of=(
-                *("package-files.interrupted", "package-files.missing", "package-requirements.missing"),
+                *("package-files.interrupted", "package-files.missing", "package-files.unreadable"),
+                "package-requirements.missing",
                 "torch-family.other-build",
             ),
         ),

@@ -21,13 +21,19 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.checks.python._dead_links import find_dead_links
+from npudoctor.checks.python._permissions import (
+    find_closed_metadata,
+    report_closed_files,
+    report_closed_folders,
+    report_closed_metadata,
+)
 from npudoctor.checks.python._pip import install_one_of, pip_reinstall
 from npudoctor.core.frozen import replace
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.python.backends import find_backends
 from npudoctor.facts.python.failing_imports import FailingImport, find_failing_imports
 from npudoctor.facts.python.frameworks import (
-    closed_needs,
     closure_of,
     is_job_distribution,
     is_trainer,
@@ -43,12 +49,14 @@ from npudoctor.facts.python.interrupted import (
     list_stopped,
 )
 from npudoctor.facts.python.spoiled_files import SpoiledFiles
+from npudoctor.host import CannotTell
 from npudoctor.host.fs.archives import list_members
 from npudoctor.host.python.installed_files import (
     RECORD_LIMIT,
     DistributionDamage,
     find_damage,
     is_complete_elf,
+    read_installer,
     share_of_intact_files,
     site_of,
 )
@@ -99,8 +107,10 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
       for `package-files.cut-short` and `package-files.spoiled`. Also an error for plug-in libraries that
       MindSpore opens on every machine: those of the CPU, and truncated ones of Ascend. Tests count only where
       a framework imports them, as `import torch` imports `torch.testing`. Also reported: a folder with the
-      name of a framework that holds compiled modules but no `__init__.py`, whatever the metadata says; and
-      missing metadata (dist-info) where another package looks for it, as transformers does.
+      name of a framework that holds compiled modules but no `__init__.py`, whatever the metadata says;
+      missing metadata (dist-info) where another package looks for it, as transformers does; and packages of
+      which all files, with the metadata, are links that lead to nothing: uv links into its cache if
+      UV_LINK_MODE says so, and the cache was emptied or is not mounted.
     - `package-files.cut-short`: a file is empty, or a library ends before its own headers say; a source that
       became shorter lacks a name that another module imports; METADATA is empty (a warning if no package
       looks for it).
@@ -117,8 +127,9 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `package-files.stale-code`: byte code that Python does not compare with the source (PEP 552, unchecked)
       was compiled from a different source, and Python runs this byte code. A warning if the source itself is
       not the installed one.
-    - `package-files.unreadable`: this user cannot read files of a framework or of a package that it
-      requires, for example because root installed them with a strict umask.
+    - `package-files.unreadable`: this user cannot read files or folders of a framework or of a package that
+      it requires, for example because root installed them with a strict umask; the kernel is asked. A warning
+      if only the metadata cannot be read: packages that ask for a version there do not find it.
     - `package-files.interrupted`: pip was stopped while it replaced or removed a package, whose old files
       remain under a name like `~orch`. The RECORD that pip moved aside says what is missing. Information if
       the package itself is complete. A warning if only its metadata is missing and no package looks for it.
@@ -134,21 +145,29 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    Shown only: it installs the same version once more, over what is there.
+    Shown only: it installs the same version once more, over what is there. What pip cannot replace, such as
+    links that lead to nothing, is removed before, after the wheel has been fetched.
 
     ## References
 
     - Python packaging, "Recording installed projects".
     - pip, "Ignoring invalid distribution".
     """
+    yield from report_closed_folders(host)
     copies = _distributions(host)
     stopped, half_packages = list_stopped(host), list_half_packages(host)
     if not copies and not stopped and not half_packages:
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
-    file_count, closed = 0, {need.copy.folder for need in closed_needs(host)}
+    if copies:
+        folders = [name for name in host.interpreter.layout().search_path if name.endswith("-packages")]
+        yield from find_dead_links(host, folders)
+    file_count, closed_folders = 0, []
     damages: list[tuple[Distribution, DistributionDamage]] = []
     for copy in copies:
-        if copy.folder in closed:  # there is no list of its files
+        closed_paths = find_closed_metadata(host, copy)
+        if closed_paths:  # there is no list of its files
+            yield report_closed_metadata(host, copy, closed_paths)
+            closed_folders.append(copy.folder)
             continue
         damage = find_damage(host.files, copy, list_recorded_files(host, copy))
         damages.append((copy, damage))
@@ -168,6 +187,9 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield from (_report_half(host, half) for half in half_packages)
     yield from _judge_imports(host, damages)  # last, as it may read thousands of sources
     require_readable_needs(host)
+    if closed_folders:
+        folders_text = ", ".join(closed_folders)
+        raise CannotTell(_("this user has no permission to read {folders}", folders=folders_text))
 
 
 def _find_missing_programs(host: Host, copy: Distribution) -> list[str]:
@@ -219,28 +241,30 @@ def _find_two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
     ]
     for other in other_versions:
         if site_of(other) == site_of(copy) and other.version != copy.version:
-            # An error if the files match the version that pip and the frameworks do not assume.
-            message = _(
-                "{name} is installed twice in one folder, as {first} and as {other}: an upgrade was "
-                "interrupted"
-            )
-            own_share, other_share = (
-                share_of_intact_files(host.files, copy),
-                share_of_intact_files(host.files, other),
-            )
+            # An error if the files match the version that pip and the frameworks do not assume. How it came
+            # about is not known: an upgrade was killed, or one copy was put over another (cp -r, COPY).
+            own_share, other_share = (share_of_intact_files(host.files, version) for version in (copy, other))
+            message = _("{name} is installed twice in one folder, as {first} and as {other}")
             if other_share > own_share:
-                message = _(
-                    "{name} is recorded as {first}, but its files are those of {other}: an upgrade was "
-                    "interrupted"
-                )
+                message = _("{name} is recorded as {first}, but its files are rather those of {other}")
             yield Finding(
                 "package-files.two-versions",
                 message.format(name=copy.name, first=copy.version, other=other.version),
                 severity=ERROR if other_share > own_share else WARNING,
-                evidence=(copy.folder, other.folder),
+                evidence=(_describe_share(copy, own_share), _describe_share(other, other_share)),
                 action=Action.CONFIG,
                 fix=install_one_of(host, copy, other),
             )
+
+
+def _describe_share(copy: Distribution, share: float) -> str:
+    if not share:
+        return copy.folder
+    return _(
+        "{folder}: {percent} % of the modules and libraries that it lists are there in their size",
+        folder=copy.folder,
+        percent=int(share * 100),
+    )
 
 
 def _distributions(host: Host) -> list[Distribution]:
@@ -292,43 +316,18 @@ def _judge_contents(host: Host, copy: Distribution, damage: DistributionDamage) 
     if changed:
         text = _("{name}: {path} is not the file that was installed: its size differs")
         yield _finding(host, "package-files.changed", text, copy, changed, damage.listed)
-    installer = f"{copy.folder}/INSTALLER"
-    entry = host.files.stat(installer)
-    installer_name = host.files.text(installer, 64) if entry is not None and entry.is_file else None
     # conda and others rewrite prefixes in files after RECORD was written, so only pip and uv are compared.
-    if scan.other and not spoiled and (installer_name or "").strip() in ("pip", "uv"):
+    if scan.other and not spoiled and read_installer(host.files, copy) in ("pip", "uv"):
         text = _("{name}: {path} is not the file that was installed: same size, different content")
         yield _finding(host, "package-files.changed", text, copy, scan.other, damage.listed)
     if spoiled:
         text = _("{name}: {path} exists but cannot be loaded: it holds zeros, half a file, or something else")
         yield _finding(host, "package-files.spoiled", text, copy, spoiled, damage.listed)
-    unreadable = [*damage.closed, *scan.unreadable]
+    unreadable = [*filter(scan.is_read, damage.closed), *scan.unreadable]
     if unreadable:
-        yield _report_unreadable(copy, unreadable, damage)
+        yield report_closed_files(host, copy, unreadable, damage.listed)
     if scan.stale:
         yield _report_stale(host, copy, scan.stale, damage)
-
-
-def _report_unreadable(copy: Distribution, paths: Sequence[str], damage: DistributionDamage) -> Finding:
-    site = site_of(copy)
-    tops = sorted({f"{site}/{path.partition('/')[0]}" for path in paths})
-    return Finding(
-        "package-files.unreadable",
-        _(
-            "{name}: this user cannot read {count} of {all} modules and libraries, such as {path}",
-            name=copy.label,
-            count=len(paths),
-            all=damage.listed,
-            path=f"{site}/{paths[0]}",
-        ),
-        evidence=tuple(f"{site}/{path}" for path in paths[:SHOWN]),
-        action=Action.CONFIG,
-        fix=Fix(
-            _("as the owner, make the installed files readable for all users"),
-            steps=(Command(("chmod", "-R", "a+rX", *tops)),),
-            risk=Risk.MANUAL,
-        ),
-    )
 
 
 def _report_stale(

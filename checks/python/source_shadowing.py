@@ -22,6 +22,7 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.checks.python._pythonpath import frameworks_only_in
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job.working_directory import module_file, pythonpath, working_directory
 from npudoctor.facts.python.frameworks import PACKAGES, closure_of
@@ -229,10 +230,20 @@ def _compare_copies(
                     severity=ERROR if is_fatal else WARNING if front.is_certain else INFO,
                     evidence=(_("found first: {path}", path=path), _("hidden: {path}", path=installed)),
                     action=Action.CONFIG,
-                    fix=_remove_entry_fix(host, front) or (_move_aside_fix(name, path) if is_fatal else None),
+                    fix=_uncover_fix(host, front, name, path, is_fatal),
                     echo_of=() if is_fatal else TRIED,
                 )
             return
+
+
+def _uncover_fix(host: Host, front: FrontFolder, name: str, path: str, is_fatal: bool) -> Optional[Fix]:
+    """Return the line after which Python finds the installed module."""
+    if front.entry is not None and frameworks_only_in(host, front.path):
+        # Not without the folder: a framework would be gone. What it hides is moved aside, a package too, as
+        # nobody keeps a project where frameworks are installed.
+        path = path.rpartition("/")[0] if path.rpartition("/")[2].startswith("__init__.") else path
+        return _move_path_fix(_("move {path} aside: its folder has the framework", path=path), path)
+    return _remove_entry_fix(host, front) or (_move_aside_fix(name, path) if is_fatal else None)
 
 
 def _move_aside_fix(name: str, path: str) -> Optional[Fix]:
@@ -243,9 +254,12 @@ def _move_aside_fix(name: str, path: str) -> Optional[Fix]:
     """
     if path.rpartition("/")[2].startswith("__init__."):
         return None
+    return _move_path_fix(_("rename the file and update the code that imports it"), path)
+
+
+def _move_path_fix(title: str, path: str) -> Fix:
     step = Command(("mv", "-n", path, f"{path}.aside"))
     undo = Command(("mv", "-n", f"{path}.aside", path)).lines()
-    title = _("rename the file and update the code that imports it")
     return Fix(title, steps=(step,), undo=tuple(undo), risk=Risk.MANUAL, needs_root=False)
 
 

@@ -129,7 +129,9 @@ class Copy:
     def shell(self, line: str) -> bool:
         """Run a line that npudoctor shows, as its reader would; whether it succeeded."""
         # pip's own settings of this machine are kept: they say which index can be reached.
-        variables = {**os.environ, **self.variables}
+        settings = Path.home() / ".config" / "pip" / "pip.conf"
+        own = {"PIP_CONFIG_FILE": str(settings)} if settings.exists() else {}
+        variables = {**os.environ, **own, "HOME": str(self.job), **self.variables}
         try:
             done = subprocess.run(
                 ["sh", "-ec", line],

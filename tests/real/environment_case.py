@@ -20,6 +20,10 @@ FRAMEWORKS = {
 }
 
 
+# Where the distribution has another name.
+DISTRIBUTIONS = {"paddle": "paddlepaddle", "tensorflow": "tensorflow-cpu"}
+
+
 @dataclass(frozen=True)
 class Case:
     """One environment. `names`: what is broken, any of these words; none where it works.
@@ -40,6 +44,11 @@ class Case:
     def frameworks(self) -> list[str]:
         """What is imported."""
         return FRAMEWORKS[self.base].split()
+
+    @property
+    def distributions(self) -> list[str]:
+        """The first of them, as the head of a report names it."""
+        return [DISTRIBUTIONS.get(self.frameworks[0], self.frameworks[0])]
 
 
 @dataclass(frozen=True)

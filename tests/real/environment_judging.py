@@ -94,6 +94,8 @@ class Said:
     # Checks without a result, of those that the verdict waits for.
     unknown: tuple[str, ...] = ()
     ready: str = "ready"
+    # Those that it found, as the head of its report names them.
+    frameworks: tuple[str, ...] = ()
 
     @property
     def errors(self) -> tuple[dict[str, Any], ...]:
@@ -153,7 +155,7 @@ def check(copy: Copy, profile: str = "full") -> Said:
     causes = [one for one in findings if one["caused_by"] is None]
     unknown = [row["check"] for row in report["results"] if row["needed"] and row["status"] == "unknown"]
     loud = tuple(one for one in causes if one["severity"] in ("warning", "error"))
-    return Said(loud, tuple(unknown), report["verdict"])
+    return Said(loud, tuple(unknown), report["verdict"], tuple(report["target"]["frameworks"]))
 
 
 def _program(folder: Path) -> Path:
@@ -195,8 +197,11 @@ class Mended:
     truth: Truth
 
 
-def mend(case: Case, copy: Copy, before: Truth, said: Said) -> Mended:
-    """Do as the first error says, ask again, and so on; then import."""
+def mend(case: Case, copy: Copy, before: Truth, said: Said, profile: str = "full") -> Mended:
+    """Do as the first error says, ask again, and so on; then import.
+
+    A report without errors that names no framework any more is no end: the remedy took away what is needed.
+    """
     lines: list[str] = []
     for _round in range(ROUNDS):
         first = (said.errors or said.loud)[0]
@@ -209,12 +214,14 @@ def mend(case: Case, copy: Copy, before: Truth, said: Said) -> Mended:
                 _variable(copy, line)
             elif not copy.shell(line):
                 return Mended(tuple(lines), "the line fails", before)
-        said = check(copy)
+        said = check(copy, profile)
         if not said.errors:
             break
     after = ask(case, copy)
     harmed = any(before.get(name) == "ok" and words != "ok" for name, words in after.items())
     ending = "harmed" if harmed else "mended" if works(after) and not said.errors else "still broken"
+    if ending != "harmed" and not said.errors and not set(case.distributions) <= set(said.frameworks):
+        ending = "framework lost"
     return Mended(tuple(lines), ending, after)
 
 

@@ -130,7 +130,8 @@ class MemoryDisk:
         node = self._nodes.get(path)
         if node is None:
             return -1
-        if node.error == errno.EACCES:
+        is_closed = self._euid and not node.permissions & (0o400 if node.uid == self._euid else 0o004)
+        if node.error == errno.EACCES or (is_closed and node.kind == stat.S_IFREG):
             return CLOSED
         return {stat.S_IFREG: 0, stat.S_IFLNK: LINK}.get(node.kind, NO_FILE) or len(node.content)
 

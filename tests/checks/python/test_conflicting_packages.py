@@ -189,6 +189,18 @@ def test_built_for_another_machine(name: str, module: str) -> None:
     assert told(files, machine="aarch64").codes == []
 
 
+def test_a_wheel_for_one_machine_is_had_for_another_too() -> None:
+    info = f"{SITE}/numpy-2.2.6.dist-info"
+    files = {
+        **beside("numpy 2.2.6"),
+        f"{SITE}/numpy/_core/_multiarray_umath.cpython-311-aarch64-linux-gnu.so": ARM,
+    }
+    for tag, verb in (("cp311-cp311-manylinux_2_17_aarch64", "install"), ("py3-none-any", "uninstall")):
+        files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nTag: {tag}\n"
+        (finding,) = told(files).findings
+        assert finding.fix is not None and finding.fix.commands[0].split("-m pip ")[1].startswith(verb)
+
+
 def test_the_interpreters_own_file_tells_its_machine() -> None:
     files = {**beside("mindspore 2.7.0"), f"{SITE}/mindspore/_c_expression.so": ARM, "/usr/bin/python3": X86}
     assert told(files, machine="aarch64").codes == ["conflicting-packages.other-machine"]
@@ -255,7 +267,10 @@ def test_what_comes_from_pythonpath_is_taken_out_of_it() -> None:
         f"{extra}/mindspore/_c_expression.cpython-37m.so": X86,
     }
     (finding,) = told(files, variables={"PYTHONPATH": extra}, search_path=(extra, SITE)).findings
-    assert finding.fix is not None and finding.fix.commands == ("unset PYTHONPATH",)
+    assert finding.fix is not None and finding.fix.commands == (
+        "unset PYTHONPATH",
+        "/usr/bin/python3 -m pip install mindspore==1.9.0",  # it is nowhere else
+    )
 
 
 @pytest.mark.parametrize("content", [b"", b"\x7fELF", b"version https://git-lfs", elf(9999), elf(62, "big")])

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import importlib.util
 import marshal
+import os
 import platform
 import struct
 import sys
@@ -161,7 +162,7 @@ def test_two_versions_and_the_files_are_of_the_other() -> None:
         files[f"{SITE}/numpy/version.py"] = text
         (finding,) = [one for one in ask(check, fake_host(files)).findings if "versions" in one.code]
         assert finding.severity is severity
-    assert "numpy is recorded as 1.26.4, but its files are those of 2.3.5" in finding.message
+    assert "numpy is recorded as 1.26.4, but its files are rather those of 2.3.5" in finding.message
     assert finding.fix is not None
     assert [line.split("-m pip ")[1].split()[0] for line in finding.fix.commands] == [
         "download", "uninstall", "uninstall", "install",
@@ -205,8 +206,50 @@ def test_what_torch_requires_is_closed(module: str, tried_by: tuple[str, ...]) -
     }
     for one in (check, framework_modules, package_requirements):
         asked = ask(one, fake_host(files))
-        assert (asked.status, asked.codes, asked.tried_by) == (Status.UNKNOWN, [], tried_by)
+        assert (asked.status, asked.tried_by) == (Status.UNKNOWN, tried_by)
+        assert asked.codes == (["package-files.unreadable"] if one is check else [])
         assert "typing_extensions-4.16.0.dist-info" in asked.reason
+
+
+@pytest.mark.parametrize(
+    ("closed", "severity", "opened"),
+    [
+        (("METADATA",), Severity.WARNING, [f"{INFO}/METADATA"]),
+        (
+            ("METADATA", "../torch/__init__.py"),
+            Severity.ERROR,
+            [f"{INFO}/METADATA", f"{SITE}/torch/__init__.py"],
+        ),
+    ],
+)
+def test_the_metadata_of_the_framework_is_closed(
+    closed: tuple[str, ...], severity: Severity, opened: list[str]
+) -> None:
+    """It is opened by a line, and not known until then."""
+    files: dict[str, Content] = {**package_files("torch", "2.13.0"), f"{SITE}/torch/__init__.py": "x = 1\n"}
+    for name in closed:
+        path = os.path.normpath(f"{INFO}/{name}")
+        files[path] = Node(b"Name: torch\n", permissions=0o600)
+    asked = ask(check, fake_host(files, euid=1000))
+    assert (asked.status, asked.codes) == (Status.UNKNOWN, ["package-files.unreadable"])
+    (finding,) = asked.findings
+    assert finding.severity is severity and finding.fix is not None
+    assert finding.fix.commands == (f"chmod -R a+rX {' '.join(opened)}",)
+    assert finding.fix.title == "as root, make the installed files readable for all users"
+    assert "owner=root mode=0600" in finding.evidence[0]
+
+
+def test_a_line_names_the_closed_files_and_nothing_else() -> None:
+    change: dict[str, Content] = {
+        "torch/nn/functional.py": Node(FILES["torch/nn/functional.py"], permissions=0o600)
+    }
+    (finding,) = told(change, euid=1000).findings
+    assert finding.fix is not None
+    assert finding.fix.commands == (f"chmod -R a+rX {SITE}/torch/nn/functional.py",)
+    change["torch/nn/functional.py"] = Node(FILES["torch/nn/functional.py"], permissions=0o200, uid=1000)
+    (finding,) = told(change, euid=1000).findings
+    assert finding.fix is not None and not finding.fix.needs_root, "it is the user's own"
+    assert finding.fix.title == "make the installed files readable for all users"
 
 
 def test_no_record_is_no_damage() -> None:
@@ -349,7 +392,9 @@ def test_what_this_user_may_not_read(path: str, cached: bool, said: bool) -> Non
     closed = Node(FILES[path], permissions=0o600)
     change: dict[str, Content] = {path: closed}
     if cached:
-        change["torch/__pycache__/__init__.cpython-311.pyc"] = BYTE_CODE + b"s\0\0\0\0"
+        # By its header of this very source (PEP 552): its moment, which is 0 here, and its size.
+        stamp = bytes(8) + len(FILES[path]).to_bytes(4, "little")
+        change["torch/__pycache__/__init__.cpython-311.pyc"] = BYTE_CODE[:4] + stamp + BYTE_CODE[16:] + ENDING
     asked = told(change, euid=1000)
     assert asked.codes == (["package-files.unreadable"] if said else [])
     assert all(f"{SITE}/{path}" in finding.message for finding in asked.findings)

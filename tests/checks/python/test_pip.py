@@ -11,10 +11,10 @@ import pytest
 from tests.support import pips
 
 from npudoctor import Fix, Host
-from npudoctor.checks.python._pip import pip_fix, pip_install, pip_replace
+from npudoctor.checks.python._pip import pip_fix, pip_install, pip_reinstall, pip_replace
 from npudoctor.checks.python.torch_npu import torch_npu
 from npudoctor.host import Options
-from npudoctor.testing import SITE, Content, ask, fake_host, package_files
+from npudoctor.testing import SITE, Content, ask, fake_host, folder, link, package_files
 
 LIB = "/usr/lib/python3.11"
 WHOLE: dict[str, Content] = {f"{LIB}/os.py": "", f"{LIB}/ensurepip/__init__.py": ""}
@@ -97,7 +97,148 @@ def test_a_check_of_versions_names_the_entry() -> None:
     }
     host = fake_host(files, variables={"PYTHONPATH": EXTRA}, search_path=(EXTRA, SITE))
     (finding,) = ask(torch_npu, host).findings
-    assert finding.fix is not None and finding.fix.commands == ("unset PYTHONPATH",)
+    assert finding.fix is not None and finding.fix.commands[0] == "unset PYTHONPATH"
+    assert "-m pip install torch==2.7.1+cpu " in finding.fix.commands[1], "it is nowhere else"
+
+
+PYTHON = "/usr/bin/python3"
+RECORD = "pip/__init__.py,sha256=x,3\npip/__main__.py,sha256=x,3\n"
+WHOLE_PIP: dict[str, Content] = {
+    **PIP,
+    f"{SITE}/pip-24.2.dist-info/RECORD": RECORD,
+    f"{SITE}/pip/__init__.py": "a=1",
+    f"{SITE}/pip/__main__.py": "a=1",
+}
+TORN_PIP: dict[str, Content] = {**WHOLE_PIP, f"{SITE}/pip/__main__.py": ""}
+
+
+def test_a_pip_whose_files_are_gone_is_made_anew() -> None:
+    """ensurepip installs nothing where metadata says that pip is there, so these are removed before."""
+    assert told({**WHOLE, **WHOLE_PIP}).commands == (f"{PYTHON} -m pip install 'numpy<2'",)
+    venv: dict[str, Content] = {"/usr/pyvenv.cfg": "home = /opt/python/bin\n"}
+    lines = (f"{PYTHON} -m ensurepip", f"{PYTHON} -m pip install 'numpy<2'")
+    removal = f"rm -r {SITE}/pip {SITE}/pip-24.2.dist-info"
+    assert told({**WHOLE, **TORN_PIP, **venv}).commands == (removal, *lines)
+    gone = {path: content for path, content in WHOLE_PIP.items() if "/pip/" not in path}
+    assert told({**WHOLE, **gone, **venv}).commands == (f"rm -r {SITE}/pip-24.2.dist-info", *lines)
+    files = {**WHOLE, **TORN_PIP, **venv, **UV}
+    assert told(files, variables={"PATH": "/opt/bin"}).commands == (
+        f"uv pip install --python {PYTHON} 'numpy<2'",
+    )
+
+
+def test_a_pip_that_is_too_old_for_its_python() -> None:
+    files = {**WHOLE, **package_files("pip", "9.0.3"), "/usr/pyvenv.cfg": "home = /opt/python/bin\n"}
+    assert len(told(files, python_version="3.11.7").commands) == 1
+    assert told(files, python_version="3.12.1").commands[0] == f"rm -r {SITE}/pip-9.0.3.dist-info"
+
+
+def test_what_a_managed_python_got_by_pip_is_replaced_there() -> None:
+    """Images do so: `pip install --break-system-packages torch`."""
+    torch = package_files("torch", "2.7.1")
+    files = {**WHOLE, **PIP, **MANAGED, **torch}
+    assert told(files).commands == ()
+    files[f"{SITE}/torch-2.7.1.dist-info/INSTALLER"] = "pip\n"
+    assert told(files).commands == (f"{PYTHON} -m pip install 'numpy<2' --break-system-packages",)
+    host = fake_host(files, search_path=(LIB, SITE))
+    assert pip_reinstall(host, "so", "x").commands[-1].endswith(" x --break-system-packages")
+
+
+NUMPY = f"{SITE}/numpy-2.1.0.dist-info"
+INSTALLED: dict[str, Content] = {
+    **package_files("numpy", "2.1.0"),
+    f"{NUMPY}/INSTALLER": "pip\n",
+    f"{NUMPY}/RECORD": "numpy/__init__.py,sha256=x,3\nnumpy/core/a.so,sha256=x,3\n",
+    f"{SITE}/numpy/__init__.py": "a=1",
+    f"{SITE}/numpy/core/a.so": "a=1",
+}
+
+
+def reinstalled(change: dict[str, Content], **more: Any) -> tuple[str, ...]:
+    files = {**WHOLE, **PIP, **INSTALLED, **change}
+    fix: Fix = pip_reinstall(fake_host(files, search_path=(LIB, SITE), **more), "so", "numpy==2.1.0")
+    return fix.commands
+
+
+def test_what_pip_cannot_replace_is_removed_once_the_wheel_is_there() -> None:
+    again = f"{PYTHON} -m pip install --force-reinstall --no-deps"
+    assert reinstalled({}) == (f"{again} numpy==2.1.0",)
+    first = f"{PYTHON} -m pip download --no-deps --dest npudoctor-wheels numpy==2.1.0"
+    last = f"{again} --no-index --find-links npudoctor-wheels numpy==2.1.0"
+    dead = link("/gone/a.so")
+    removal = f"find {SITE}/numpy -xtype l -delete"
+    assert reinstalled({f"{SITE}/numpy/core/a.so": dead}) == (first, removal, last)
+    assert reinstalled({f"{SITE}/numpy/core/a.so": folder()}) == (
+        first,
+        f"rm -r {SITE}/numpy/core/a.so",
+        last,
+    )
+    for name in ("RECORD", "METADATA"):
+        assert reinstalled({f"{NUMPY}/{name}": ""}) == (first, f"rm -r {NUMPY}", last)
+    # What a system or conda installed has no list, and is not ours to remove.
+    assert reinstalled({f"{NUMPY}/RECORD": "", f"{NUMPY}/INSTALLER": "conda\n"})[0].startswith(again)
+    assert reinstalled({f"{NUMPY}/METADATA": dead, f"{NUMPY}/RECORD": dead}) == (
+        first,
+        f"find {SITE} -xtype l -delete",
+        f"rm -r {NUMPY}",
+        last,
+    )
+
+
+def test_no_version_is_no_empty_version() -> None:
+    """Of a package without metadata none is known; then what it requires is installed with it."""
+    fix: Fix = pip_reinstall(fake_host({**WHOLE, **PIP}, search_path=(LIB, SITE)), "so", "paddlepaddle==")
+    assert fix.commands == (f"{PYTHON} -m pip install paddlepaddle",)
+
+
+LED = {"PYTHONPATH": EXTRA}
+IN_EXTRA = {
+    **package_files("torch", "2.7.1", site=EXTRA),
+    **package_files("numpy", "2.1.0", site=EXTRA),
+    f"{EXTRA}/numpy-2.1.0.dist-info/RECORD": "numpy/__init__.py,sha256=x,3\n",
+}
+
+
+def test_an_entry_with_a_framework_is_kept() -> None:
+    files = {**WHOLE, **PIP, **IN_EXTRA}
+    target = f"{PYTHON} -m pip install --upgrade --no-deps --target {EXTRA}"
+    assert told(files, variables=LED).commands == (
+        f"{target} 'numpy<2'",
+        f"rm -r {EXTRA}/numpy-2.1.0.dist-info",
+    )
+    host = fake_host(files, variables=LED, search_path=(EXTRA, LIB, SITE))
+    assert pip_reinstall(host, "so", "numpy==2.1.0").commands == (f"{target} numpy==2.1.0",)
+    assert told({**files, **package_files("torch", "2.7.1")}, variables=LED).commands == ("unset PYTHONPATH",)
+
+
+def test_what_a_line_only_pins_is_not_replaced() -> None:
+    host = fake_host({**WHOLE, **PIP, **IN_EXTRA}, variables=LED, search_path=(EXTRA, LIB, SITE))
+    fix: Fix = pip_install(host, "so", "torch==2.7.1", "numpy==2.1.0", "six")
+    assert fix.commands == (f"{PYTHON} -m pip install torch==2.7.1 numpy==2.1.0 six",)
+    fix = pip_install(host, "so", "torch==2.7.1", "numpy<2")
+    assert fix.commands[0].endswith(f"--target {EXTRA} 'numpy<2'")
+
+
+def test_a_folder_that_others_share_is_not_replaced() -> None:
+    """pip would put all of google/ anew; so what the entry provides is installed by the interpreter."""
+    info = f"{EXTRA}/protobuf-5.0.dist-info"
+    files: dict[str, Content] = {
+        **WHOLE,
+        **PIP,
+        **IN_EXTRA,
+        **package_files("protobuf", "5.0", site=EXTRA),
+        f"{info}/RECORD": "google/protobuf/__init__.py,sha256=x,3\n",
+        f"{EXTRA}/google/protobuf/__init__.py": "",
+    }
+
+    def lines() -> tuple[str, ...]:
+        host = fake_host(files, variables=LED, search_path=(EXTRA, LIB, SITE))
+        fix: Fix = pip_install(host, "so", "protobuf<5")
+        return fix.commands
+
+    assert "--target" in lines()[0]
+    files[f"{EXTRA}/google/cloud/__init__.py"] = ""
+    assert lines() == ("unset PYTHONPATH", f"{PYTHON} -m pip install torch==2.7.1 'protobuf<5'")
 
 
 def _run(*line: object) -> int:
@@ -127,6 +268,15 @@ def test_real_environments(tmp_path: Path, lack: Callable[[str], None]) -> None:
     assert lines[0].endswith("-m ensurepip") and (bare / "bin/pip3").exists()
     if _run(whole / "bin/python", "-m", "pip", "install", "-q", "uv"):
         lack("uv cannot be installed")
+    import shutil
+
+    # What is broken in pip is not told by its metadata: gone files, and what only an installation needs.
+    for torn in ("__main__.py", "_vendor/resolvelib"):
+        (site,) = bare.glob("lib/python3*/site-packages")
+        path = site / "pip" / torn
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        lines = works(bare / "bin/python", "/usr/bin:/bin")
+        assert lines[0].startswith("rm -r ") and lines[1].endswith("-m ensurepip")
     uv = whole / "bin/uv"
     if _run(uv, "venv", "--python", sys.executable, tools):
         lack("uv makes no environment")

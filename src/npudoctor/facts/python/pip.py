@@ -5,33 +5,56 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
+from npudoctor.core.lazy import pattern
+from npudoctor.facts.python.frameworks import closure_of
+from npudoctor.facts.python.pip_health import find_other_pip, is_pip_well
 from npudoctor.host.host import Host
 from npudoctor.host.process.commands import FOLDERS
+from npudoctor.host.python.installed_files import read_installer
 from npudoctor.host.python.interpreter import Distribution
 
 Argv = tuple[str, ...]
+_PIP_METADATA = pattern(r"pip-[^-]+\.(?:dist|egg)-info")
 MANAGED = "EXTERNALLY-MANAGED"  # beside the standard library: pip refuses to change this Python (PEP 668)
 
 
 def pip_argv(host: Host, *arguments: str) -> Argv:
-    """The arguments of pip in this interpreter, or of uv where it has no pip; for an image, run inside it."""
+    """The arguments of a pip that works: of this interpreter, of uv, or of another Python; for an image, run
+    inside it."""
     path = host.interpreter.path
     argv: Argv = (path, "-m", "pip", *arguments)
     if uses_uv(host):
         argv = ("uv", "pip", arguments[0], "--python", path, *arguments[1:])
-    return _enter_root(host, argv)
+    elif arguments and not _has_or_gets_pip(host):
+        other = find_other_pip(host)
+        argv = (other, "-m", "pip", "--python", path, *arguments) if other else argv
+    return enter_root(host, argv)
 
 
 def pip_first(host: Host) -> Sequence[Argv]:
-    """The lines that must be run before, where the interpreter has no pip and there is no uv."""
-    if has_pip(host) or has_uv(host):
+    """The lines that must be run before, where the interpreter has no pip that works and there is no uv."""
+    if is_pip_usable(host) or has_uv(host) or not _brings_pip(host):
         return ()
-    return (_enter_root(host, (host.interpreter.path, "-m", "ensurepip")),)
+    remains = _list_remains(host)
+    # ensurepip installs nothing where metadata says that pip is there.
+    removal = [enter_root(host, ("rm", "-r", *remains))] if remains else []
+    return (*removal, enter_root(host, (host.interpreter.path, "-m", "ensurepip")))
+
+
+def _has_or_gets_pip(host: Host) -> bool:
+    return is_pip_usable(host) or _brings_pip(host)
+
+
+def _list_remains(host: Host) -> list[str]:
+    """What is left of a pip that does not work, in the folder in which ensurepip installs."""
+    site = own_site(host)
+    names = host.files.names(site) if site else []
+    return [f"{site}/{name}" for name in names if name == "pip" or _PIP_METADATA.fullmatch(name)]
 
 
 def uses_uv(host: Host) -> bool:
-    """Return whether uv installs, as the interpreter has no pip."""
-    return not has_pip(host) and has_uv(host)
+    """Return whether uv installs, as the interpreter has no pip that works."""
+    return not is_pip_usable(host) and has_uv(host)
 
 
 def needs_root(host: Host) -> bool:
@@ -39,11 +62,12 @@ def needs_root(host: Host) -> bool:
     return host.options.root is not None
 
 
-def has_pip(host: Host) -> bool:
-    """Return whether the interpreter has pip; presumed where nothing of a Python's own files can be seen."""
+def is_pip_usable(host: Host) -> bool:
+    """Return whether the interpreter's own pip works; presumed where nothing of a Python's own files can be
+    seen."""
     # Where nothing of the standard library is seen, pip may be where we do not see it, too.
-    whole = _is_virtual(host) or _library(host) is not None
-    return not whole or host.interpreter.version_of("pip") is not None
+    is_whole = _is_virtual(host) or _library(host) is not None
+    return not is_whole or is_pip_well(host)
 
 
 def has_uv(host: Host) -> bool:
@@ -59,16 +83,35 @@ def has_uv(host: Host) -> bool:
 
 def installs_nothing(host: Host) -> bool:
     """Return whether no line would install anything: the system keeps this Python for itself (PEP 668), or
-    there is no pip, no uv and no ensurepip.
+    there is no pip that works, no uv and no ensurepip.
     """
-    library = _library(host)
-    if library is None:
+    if _library(host) is None:
         return False
-    # PEP 668 exempts virtual environments.
-    if not _is_virtual(host) and host.files.stat(f"{library}/{MANAGED}") is not None:
+    if is_managed(host) and not overrules_management(host):
         return True
-    bringing = host.files.stat(f"{library}/ensurepip/__init__.py") is not None
-    return not (bringing or has_pip(host) or has_uv(host))
+    return not (_has_or_gets_pip(host) or has_uv(host) or find_other_pip(host))
+
+
+def is_managed(host: Host) -> bool:
+    """Return whether the system keeps this Python for itself (PEP 668); virtual ones are exempt."""
+    library = _library(host)
+    return (
+        library is not None and not _is_virtual(host) and host.files.stat(f"{library}/{MANAGED}") is not None
+    )
+
+
+def overrules_management(host: Host) -> bool:
+    """Return whether pip or uv put the frameworks into this managed Python, as images do
+    (--break-system-packages): then it also replaces them there.
+    """
+    roots = closure_of(host).roots
+    return bool(roots) and all(read_installer(host.files, root) in ("pip", "uv") for root in roots)
+
+
+def _brings_pip(host: Host) -> bool:
+    """Whether `python -m ensurepip` installs pip; presumed of a Python of which no library is seen."""
+    library = _library(host)
+    return library is None or host.files.stat(f"{library}/ensurepip/__init__.py") is not None
 
 
 def entry_of(host: Host, distribution: Distribution) -> Optional[str]:
@@ -138,7 +181,8 @@ def is_in_users_site(host: Host, folder: str) -> bool:
     return folder.endswith("/site-packages") and "/.local/lib/" in folder
 
 
-def _enter_root(host: Host, argv: Argv) -> Argv:
+def enter_root(host: Host, argv: Argv) -> Argv:
+    """Return the arguments of a line; for an image, run inside it."""
     return argv if host.options.root is None else ("chroot", host.options.root, *argv)
 
 

@@ -123,6 +123,10 @@ class SpoiledFiles:
             if 0 < now != file.size and _is_key(file.path, deep=False) and not self._is_converted(file, now)
         ]
 
+    def is_read(self, path: str) -> bool:
+        """Return whether Python reads the file itself: not a source with current byte code."""
+        return not (self._cached and path.endswith(".py") and self._code.replaces(path))
+
     def is_foreign_code(self, path: str) -> bool:
         """Return whether byte code in the place of a source, foo.pyc, is for another Python, or cut."""
         return self._code.is_foreign(path)

@@ -37,14 +37,19 @@ def answer(op, path, limit, start):
         return [(encode(name), status.st_uid, status.st_mode) for name, status in pairs]
     if op == "stamps":
         folder, *names = path.split(b"\0")
-        sizes, mtimes = [], []
+        sizes, mtimes, folders = [], [], {}
         for name in names:
             mtimes.append(0)
             try:
                 status = os.lstat(folder + b"/" + name)
                 kind = status.st_mode & 0o170000
-                sizes.append(status.st_size if kind == 0o100000 else -3 if kind == 0o120000 else -2)
-                mtimes[-1] = int(status.st_mtime)
+                above = folder + b"/" + name.rpartition(b"/")[0]
+                if above not in folders: folders[above] = os.access(above, os.R_OK | os.X_OK)
+                # A server may take root for nobody (root_squash): the kernel is asked for root too.
+                may_read = os.access(folder + b"/" + name, os.R_OK)
+                if kind == 0o100000 and not (folders[above] and may_read): sizes.append(-4)
+                else: sizes.append(status.st_size if kind == 0o100000 else -3 if kind == 0o120000 else -2)
+                if kind == 0o100000: mtimes[-1] = int(status.st_mtime)
             except (FileNotFoundError, NotADirectoryError): sizes.append(-1)
             except PermissionError: sizes.append(-4)
         return [sizes, mtimes]

@@ -59,11 +59,13 @@ class ByteCode:
         then Python compiles the source again.
         """
         code = f"{self._site}/{self.path_of(source)}"
-        entry = self._files.stat(code) if self._magic is not None else None
-        if self._magic is None or entry is None or not HEADER_BYTES <= entry.size <= CODE_LIMIT:
+        if self._magic is None:
             return None
-        start = max(HEADER_BYTES, entry.size - TAIL_BYTES)
         try:
+            entry = self._files.stat(code)
+            if entry is None or not HEADER_BYTES <= entry.size <= CODE_LIMIT:
+                return None
+            start = max(HEADER_BYTES, entry.size - TAIL_BYTES)
             with self._files.open_file(code) as file:
                 head, tail = file.read(0, HEADER_BYTES), file.read(start, TAIL_BYTES)
         except CannotTell as error:
@@ -81,16 +83,28 @@ class ByteCode:
             return False
         # Only byte code that Python would load: its header has the source's mtime and size (PEP 552). Byte
         # code that is checked by the hash of the source is not judged.
-        flags = int.from_bytes(ends.head[4:8], "little")
-        entry = None if flags else self._files.stat(f"{self._site}/{source}")
-        if entry is not None:
-            source_stamp = (entry.mtime_ns // 10**9 & 0xFFFFFFFF, entry.size & 0xFFFFFFFF)
-            if ends.head[8:HEADER_BYTES] != b"".join(number.to_bytes(4, "little") for number in source_stamp):
-                return False
-        elif flags != _UNCHECKED_FLAG:
+        if not self._is_current(source, ends):
             return False
         content = self._files.read(f"{self._site}/{self.path_of(source)}", CODE_LIMIT) or b""
         return not _ends_completely(content, magic)
+
+    def replaces(self, source: str) -> bool:
+        """Whether Python loads byte code and does not read its source, which this user may not read."""
+        try:
+            # Python lists a folder before it looks for modules there.
+            self._files.names(f"{self._site}/{source}".rpartition("/")[0])
+            ends = self.read_ends(source)
+            return ends is not None and self._is_current(source, ends)
+        except CannotTell:
+            return False
+
+    def _is_current(self, source: str, ends: ByteCodeEnds) -> bool:
+        flags = int.from_bytes(ends.head[4:8], "little")
+        entry = None if flags else self._files.stat(f"{self._site}/{source}")
+        if entry is None:
+            return flags == _UNCHECKED_FLAG
+        source_stamp = (entry.mtime_ns // 10**9 & 0xFFFFFFFF, entry.size & 0xFFFFFFFF)
+        return ends.head[8:HEADER_BYTES] == b"".join(number.to_bytes(4, "little") for number in source_stamp)
 
     def is_stale(self, source: str, ends: ByteCodeEnds) -> bool:
         """Whether Python loads it unchecked although it was compiled from another source."""

@@ -60,6 +60,14 @@ def site_of(distribution: Distribution) -> str:
     return distribution.folder.rpartition("/")[0]
 
 
+def read_installer(files: Files, distribution: Distribution) -> str:
+    """Who installed it, by its own word: pip, uv, conda; "" if it does not say."""
+    path = f"{distribution.folder}/INSTALLER"
+    entry = files.stat(path)
+    text = files.text(path, 64) if entry is not None and entry.is_file else None
+    return (text or "").strip()
+
+
 def read_recorded_files(files: Files, distribution: Distribution) -> list[InstalledFile]:
     """The modules and libraries in a distribution's RECORD; none if it has no RECORD, as egg-info."""
     return read_record(files, distribution)[0]

@@ -71,8 +71,9 @@ class Distribution:
 
     @property
     def requirement(self) -> str:
-        """What pip is told to install this very release."""
-        return f"{normalize_name(self.name)}=={self.version}"
+        """What pip is told to install this very release; any, if its version is unknown."""
+        name = normalize_name(self.name)
+        return f"{name}=={self.version}" if self.version else name
 
     def header_values(self, header: str) -> list[str]:
         """Every value of a header, such as Requires-Dist."""

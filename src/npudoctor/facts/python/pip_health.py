@@ -1,0 +1,119 @@
+"""Whether pip can be started: that of the interpreter under examination, or that of another Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.facts.python.installed_modules import list_recorded_files
+from npudoctor.host.host import Host
+from npudoctor.host.process.commands import FOLDERS
+from npudoctor.host.python.installed_files import find_damage, site_of
+from npudoctor.host.python.interpreter import Distribution
+
+# What is installed already is to be installed: that runs all of an installation but its end, asks no index
+# and changes nothing. `--help` is too little: pip 23.0 shows it under Python 3.12, but reads no metadata.
+_TRIAL = ("install", "--isolated", "--no-cache-dir", "--no-index", "--no-deps")
+# Shares of what a check may take; half a second is usual. Where there is no answer in time the files decide.
+_OWN_SHARE, _OTHERS_SHARE = 0.4, 0.4
+OTHERS = 2  # pips of other Pythons that are tried
+
+
+def is_pip_well(host: Host) -> bool:
+    """Return whether pip of this interpreter works; judged once, and only for a line that is shown.
+
+    Its metadata says little: pip's folder may be gone or cut, or too old for this Python (pip 9 under 3.12).
+    """
+    return host.once("pip is well", lambda: _judge(host))
+
+
+def find_other_pip(host: Host) -> Optional[str]:
+    """Return another Python whose pip installs into this interpreter (`pip --python`, since 22.3), tried."""
+    return host.once("another pip", lambda: _find_other_pip(host))
+
+
+def _judge(host: Host) -> bool:
+    copies = host.interpreter.distributions("pip")
+    if not copies or not _is_whole(host, copies[0]):
+        return False
+    answer = _try_to_start(host, copies[0])
+    return not _is_too_old(host, copies[0].version) if answer is None else answer
+
+
+def _is_whole(host: Host, copy: Distribution) -> bool:
+    """Whether what pip starts with is there. Debian's has no list of its files."""
+    folder = f"{site_of(copy)}/pip"
+    if host.files.stat(folder) is None:
+        # In a zip file or another folder of the search path, as an image for tests has it: no statement.
+        return not list_recorded_files(host, copy)
+    try:
+        damage = find_damage(host.files, copy, list_recorded_files(host, copy))
+    except CannotTell:
+        return False  # who may not read pip cannot start it
+    return not (damage.missing or damage.short or damage.closed)
+
+
+def _is_too_old(host: Host, version: str) -> bool:
+    """Whether pip is too old: before 23.1.2 it asks pkgutil for what Python 3.12 removed."""
+    python = host.interpreter.layout().version
+    return python is not None and _numbers(python) >= (3, 12) and _numbers(version) < (23, 1, 2)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdecimal())
+
+
+def _try_to_start(host: Host, copy: Distribution) -> Optional[bool]:
+    """Whether it starts; None where nothing is started: in an image, or what root may not run."""
+    # -I leaves out the user's own folder, and pip with it if it lies there.
+    isolated = () if "/.local/lib/" in copy.folder else ("-I",)
+    # A Python that the system keeps for itself (PEP 668) refuses all but a dry run.
+    dry = ("--dry-run",) if _numbers(copy.version) >= (23,) else ()
+    return _starts(
+        host, host.interpreter.program, (*isolated, "-B", "-m", "pip", *_TRIAL, *dry, "pip"), _OWN_SHARE
+    )
+
+
+def _starts(host: Host, python: str, words: tuple[str, ...], share: float) -> Optional[bool]:
+    if host.options.root is not None or not host.interpreter.layout().asked:
+        return None
+    if host.identity.is_root and not _may_import_all(host, python):
+        return None
+    variables = {**host.variables, "LC_ALL": "C", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    if host.identity.is_root:
+        variables = {"PATH": host.commands.join_trusted(FOLDERS), "HOME": "/", "LC_ALL": "C"}
+    answer = host.commands.run((python, *words), timeout=share * host.options.timeout, variables=variables)
+    return answer.ok if answer.ended == "exited" else None
+
+
+def _may_import_all(host: Host, python: str) -> bool:
+    """Whether all that a start of Python may import is root's."""
+    folders = [folder for folder in host.interpreter.layout().search_path if folder.startswith("/")]
+    return host.commands.may_run(python) and all(map(host.commands.may_load_from, folders))
+
+
+def _find_other_pip(host: Host) -> Optional[str]:
+    installed = next((copy.name for copy in host.interpreter.all_installed() if copy.headers), None)
+    if installed is None:
+        return None  # nothing to try it with
+    words = ("-I", "-B", "-m", "pip", "--python", host.interpreter.path, *_TRIAL, installed)
+    # As in the line that is shown, pip runs in the interpreter under examination.
+    others = list(islice(dict.fromkeys(_list_other_pythons(host)), OTHERS))
+    share = _OTHERS_SHARE / max(1, len(others))
+    return next((python for python in others if _starts(host, python, words, share)), None)
+
+
+def _list_other_pythons(host: Host) -> Iterator[str]:
+    """The one that a virtual environment was made of, then those of the caller's PATH."""
+    settings = host.files.text(f"{host.interpreter.path.rsplit('/', 2)[0]}/pyvenv.cfg") or ""
+    for line in settings.splitlines():
+        name, _equals, value = line.partition("=")
+        if name.strip() == "home" and value.strip().startswith("/"):
+            yield f"{value.strip()}/python3"
+    for folder in host.variables.path_list("PATH"):
+        if folder.startswith("/"):
+            entry = host.files.stat(f"{folder}/python3")
+            if entry is not None and entry.is_file:
+                yield f"{folder}/python3"
