@@ -72,7 +72,7 @@ class HalfPackage:
 def relevant_modules(host: Host) -> dict[str, str]:
     """The frameworks, what jobs import beside them, and all that the installed ones require: the module of
     each, by the distribution's name."""
-    own = {one.name: one.modules[0] for one in job_distributions(host) if one.modules}
+    own = {member.name: member.modules[0] for member in job_distributions(host) if member.modules}
     others = sorted({*COMPANIONS, *closure_of(host).names} - own.keys())
     return {**own, **{name: module_of(name) for name in others}}
 
@@ -80,7 +80,7 @@ def relevant_modules(host: Host) -> dict[str, str]:
 def find_asking(host: Host, name: str) -> Optional[str]:
     """An installed package that looks for the version of this one when it is imported, and ends where there
     is no metadata of it; None if none is known. Most never look."""
-    frameworks = {one.name for one in job_distributions(host) if not one.trainer}
+    frameworks = {member.name for member in job_distributions(host) if not member.trainer}
     for asking, copy in installed_job_distributions(host).items():
         if asking.name == name or not copy.headers:
             continue
