@@ -80,8 +80,14 @@ def find_failing_imports(
     for broken in walk.find_broken(_list_roots(host)):
         top = broken.missing.partition(".")[0]
         blamed = (shortened if broken.name else gone).get(broken.missing) or unlisted.get(top)
-        if blamed is not None:
+        # What imports a part of itself from elsewhere is another copy, such as a clone on PYTHONPATH.
+        if blamed is not None and not _is_another_copy(broken, site_of(blamed[0])):
             yield FailingImport(*blamed, broken)
+
+
+def _is_another_copy(broken: BrokenImport, site: str) -> bool:
+    top = broken.missing.partition(".")[0]
+    return f"/{top}/" in broken.importer and not broken.importer.startswith(f"{site}/")
 
 
 def _list_roots(host: Host) -> list[str]:

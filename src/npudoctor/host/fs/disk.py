@@ -152,21 +152,33 @@ class Disk(Protocol):
 READ_CHUNK_BYTES = 1 << 20
 
 
+def _opens(path: str) -> bool:
+    try:
+        # O_NONBLOCK: a FIFO would wait for a writer.
+        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
+
+
 def make_closed_test(folder: str) -> Callable[[str], bool]:
     """A function that says whether this user may not read a file below the folder, by its relative path.
 
-    The kernel is asked (access(2)), which knows groups and capabilities, and ACLs: one may exclude a user
-    from a file that everybody else may read, at a mode of 0644.
+    The kernel is asked (access(2)), which knows groups, and ACLs: one may exclude a user from a file that
+    everybody else may read, at a mode of 0644. It leaves out capabilities (`setpriv --ambient-caps`), so that
+    what it refuses is opened.
     """
     closed_by_folder: dict[str, bool] = {}
 
     def is_closed(name: str) -> bool:
         above = name.rpartition("/")[0]
         if above not in closed_by_folder:
-            closed_by_folder[above] = not os.access(f"{folder}/{above}", os.R_OK | os.X_OK)
+            path = f"{folder}/{above}"
+            closed_by_folder[above] = not (os.access(path, os.R_OK | os.X_OK) or _opens(f"{path}/."))
         if closed_by_folder[above]:
             return True
-        return not os.access(f"{folder}/{name}", os.R_OK)
+        path = f"{folder}/{name}"
+        return not (os.access(path, os.R_OK) or _opens(path))
 
     return is_closed
 
