@@ -54,6 +54,7 @@ from npudoctor.facts.python.installed_modules import (
     modules_of,
     top_level_modules,
 )
+from npudoctor.facts.python.interrupted import find_stop_codes
 from npudoctor.facts.python.start_up_code import find_undetermined, find_unreadable_pth, start_up_code
 from npudoctor.host.python.installed_files import InstalledFile, site_of
 from npudoctor.host.python.interpreter import Distribution, normalize_name
@@ -294,7 +295,7 @@ def _report_not_built(
         evidence=(copy.folder, *_find_leading_pth(host, module)),
         action=Action.CONFIG,
         fix=fix,
-        echo_of=("source-shadowing.package", "package-files.interrupted"),
+        echo_of=("source-shadowing.package", *find_stop_codes(host)),
     )
 
 

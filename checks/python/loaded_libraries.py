@@ -28,6 +28,7 @@ from npudoctor.facts.cann.installations import installs_of
 from npudoctor.facts.job import process as job
 from npudoctor.facts.python.backends import find_backends, libraries_of
 from npudoctor.facts.python.installed_modules import is_altered
+from npudoctor.facts.python.interrupted import find_stop_codes
 from npudoctor.facts.python.replaced_libraries import (
     LED_BY,
     PRELOAD,
@@ -222,8 +223,8 @@ def _find_missing(host: Host, framework: str, loader: Loader) -> SubjectFindings
             action=Action.CONFIG,
             fix=_reinstall_fix(host, framework, missing_libraries),
             echo_of=(
-                *("package-files.interrupted", "package-files.missing", "package-files.unreadable"),
-                "package-requirements.missing",
+                *find_stop_codes(host),
+                *("package-files.missing", "package-files.unreadable", "package-requirements.missing"),
                 "torch-family.other-build",
             ),
         ),

@@ -190,6 +190,12 @@ def _is_cut(host: Host, name: str, site: str, leftovers: Sequence[str]) -> bool:
     return not listed or bool(damage.missing or damage.short)
 
 
+def find_stop_codes(host: Host) -> tuple[str, ...]:
+    """The code under which it is said that a stopped pip left a package unusable; () where none is."""
+    is_grave = any(stopped.state in ("gone", "unfinished") for stopped in list_stopped(host))
+    return ("package-files.interrupted",) if is_grave else ()
+
+
 def find_damage_codes(host: Host, name: str) -> tuple[str, ...]:
     """The codes under which it is said that half of a distribution is there, which then is not installed."""
     codes = []
