@@ -74,7 +74,11 @@ def conflicting_packages(host: Host) -> Iterator[Union[Finding, Facts]]:
       C library: a wheel for musl (Alpine) under glibc, or the reverse. Python does not look for that file
       name.
 
-    For Pillow and ml_dtypes, which frameworks import, the last three findings are reported too.
+    The last three findings are also reported for everything that the frameworks and trainers require, such as
+    tokenizers and pyarrow: the headers of some of its compiled modules are read, and how the loader would
+    find what they need. A module that needs musl, or a newer glibc than the one here, counts as built for
+    another C library. A package that its own modules import without the compiled part is not reported; a
+    warning if the frameworks are known to do without the package.
 
     ## Why it matters
 

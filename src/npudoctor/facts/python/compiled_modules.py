@@ -183,6 +183,8 @@ class _ModuleJudge:
         missing_before, loaded_before = len(loader.missing), len(loader.loaded)
         loader.dlopen(path)
         for missing in loader.missing[missing_before:]:
+            if missing.name == "libc.so.6":  # Python itself needs it: we look in other places than its loader
+                return None
             if missing.name.startswith("libc.musl-") or missing.name == "libc.so":
                 return UnfitModule(copy, path, "c-library", "musl", missing.needed_by)
             if not self._is_brought(missing.name) and not missing.broken:
