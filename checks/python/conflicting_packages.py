@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Optional, Union
+from typing import Callable, Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Fix, Host, Scope, Skip, _, check
 from npudoctor.checks.python._pip import install_one_of, pip_fix, pip_reinstall, pip_replace, version_numbers
-from npudoctor.core.frozen import dataclass
-from npudoctor.facts.python.frameworks import EXTENSIONS
+from npudoctor.core.frozen import dataclass, replace
+from npudoctor.facts.python.compiled_modules import UnfitModule, list_unfit_modules
+from npudoctor.facts.python.frameworks import EXTENSIONS, closure_of
 from npudoctor.host.libraries.extensions import c_library_of_interpreter, find_extensions, machine_of
 from npudoctor.host.python.installed_files import site_of
 from npudoctor.host.python.interpreter import Distribution
@@ -41,7 +42,7 @@ class TargetInterpreter:
     "conflicting-packages",
     scope=Scope.JOB,
     tags={"mindspore", "paddle", "pytorch"},
-    needs=LOOKED_AT,
+    needs=("packages", *LOOKED_AT),
     codes={
         "conflicting-packages.two-flavours": WARNING,
         "conflicting-packages.mixed-copy": WARNING,
@@ -73,7 +74,11 @@ def conflicting_packages(host: Host) -> Iterator[Union[Finding, Facts]]:
       C library: a wheel for musl (Alpine) under glibc, or the reverse. Python does not look for that file
       name.
 
-    For Pillow and ml_dtypes, which frameworks import, the last three findings are reported too.
+    The last three findings are also reported for everything that the frameworks and trainers require, such as
+    tokenizers and pyarrow: the headers of some of its compiled modules are read, and how the loader would
+    find what they need. A module that needs musl, or a newer glibc than the one here, counts as built for
+    another C library. A package that its own modules import without the compiled part is not reported; a
+    warning if the frameworks are known to do without the package.
 
     ## Why it matters
 
@@ -91,7 +96,7 @@ def conflicting_packages(host: Host) -> Iterator[Union[Finding, Facts]]:
     - The wheels of mindspore-ascend on PyPI (tag none-any, aarch64 inside).
     """
     installed = {name: copies for name in LOOKED_AT if (copies := host.interpreter.distributions(name))}
-    if not installed:
+    if not installed and not closure_of(host).roots:
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     yield Facts(
         {"installed": {name: [copy.version for copy in copies] for name, copies in installed.items()}}
@@ -115,8 +120,15 @@ def conflicting_packages(host: Host) -> Iterator[Union[Finding, Facts]]:
     machine = machine_of(host.files, host.interpreter.path) or layout.machine
     target = TargetInterpreter(version, machine, c_library_of_interpreter(host.files, layout.search_path))
     companions = {name: copy for name in COMPANIONS if (copy := host.interpreter.installed(name))}
+    said: set[str] = set()
     for name, winner in {**winners, **companions}.items():
-        yield from _judge_extension(host, name, winner, target)
+        for finding in _judge_extension(host, name, winner, target):
+            said.add(winner.folder)
+            yield finding
+    for unfit in list_unfit_modules(host):
+        if unfit.copy.folder not in said and unfit.kind in _REPORTS:
+            finding = _REPORTS[unfit.kind](host, unfit, target)
+            yield finding if unfit.needed else replace(finding, severity=WARNING)
 
 
 def _judge_extension(
@@ -134,21 +146,7 @@ def _judge_extension(
     ]
     if built and not fitting:
         pythons = sorted({module.python for module in built if module.python})
-        # No extension module for this Python.
-        words = {"folder": site_of(copy), "pythons": ", ".join(pythons), "version": target.version or ""}
-        yield Finding(
-            "conflicting-packages.other-python",
-            _(
-                "{name} in {folder} is built for Python {pythons}, but {python} is {version}",
-                name=copy.label,
-                python=host.interpreter.label,
-                **words,
-            ),
-            evidence=(built[0].path,),
-            action=Action.CONFIG,
-            fix=_reinstall_fix(host, copy),
-            echo_of=("interpreter.other-abi",),
-        )
+        yield _report_other_python(host, copy, built[0].path, ", ".join(pythons), target)
         return
     libraries = {module.c_library for module in fitting}
     if fitting and target.c_library and None not in libraries and target.c_library not in libraries:
@@ -228,6 +226,42 @@ def _report_two_copies(first: Distribution, other: Distribution) -> Finding:
     )
 
 
+def _report_other_python(
+    host: Host, copy: Distribution, path: str, pythons: str, target: TargetInterpreter
+) -> Finding:
+    """Report a package without an extension module for this Python."""
+    words = {"folder": site_of(copy), "pythons": pythons, "version": target.version or ""}
+    return Finding(
+        "conflicting-packages.other-python",
+        _(
+            "{name} in {folder} is built for Python {pythons}, but {python} is {version}",
+            name=copy.label,
+            python=host.interpreter.label,
+            **words,
+        ),
+        evidence=(path,),
+        action=Action.CONFIG,
+        fix=_reinstall_fix(host, copy),
+        echo_of=("interpreter.other-abi",),
+    )
+
+
+def _report_newer_c_library(host: Host, unfit: UnfitModule) -> Finding:
+    """Report a package that is built for a newer glibc than the one here."""
+    return Finding(
+        "conflicting-packages.other-c-library",
+        _(
+            "{name} in {folder} is built for a newer glibc, which has {version}",
+            name=unfit.copy.label,
+            folder=site_of(unfit.copy),
+            version=unfit.built,
+        ),
+        evidence=(_("{by} needs {symbol}", by=unfit.by, symbol=unfit.built),),
+        action=Action.CONFIG,
+        fix=_reinstall_fix(host, unfit.copy),
+    )
+
+
 def _report_other_c_library(host: Host, copy: Distribution, path: str, own: str) -> Finding:
     """Report a package without an extension module for this Python's C library. `own`: gnu or musl."""
     built, own = ("musl", "glibc") if own == "gnu" else ("glibc", "musl")
@@ -284,3 +318,18 @@ def _reinstall_fix(host: Host, copy: Distribution) -> Fix:
     title = _("reinstall {name}", name=copy.name)
     fix: Fix = pip_reinstall(host, title, f"{copy.name}=={copy.version}")
     return fix
+
+
+# By the kind of an unfit module; loaded-libraries reports the others.
+_REPORTS: Mapping[str, Callable[[Host, UnfitModule, TargetInterpreter], Finding]] = {
+    "python": lambda host, unfit, target: _report_other_python(
+        host, unfit.copy, unfit.path, unfit.built, target
+    ),
+    "machine": lambda host, unfit, target: _report_other_machine(
+        host, unfit.copy, {unfit.path: unfit.built}, target.machine or ""
+    ),
+    "c-library": lambda host, unfit, target: _report_other_c_library(
+        host, unfit.copy, unfit.path, "gnu" if unfit.built == "musl" else "musl"
+    ),
+    "version": lambda host, unfit, target: _report_newer_c_library(host, unfit),
+}

@@ -99,7 +99,7 @@ def framework_modules(host: Host) -> Iterator[Union[Finding, Facts]]:
       (entry point `torch.backends`), but its module or function does not exist, or something that the module
       imports unconditionally.
     - `framework-modules.plugin-unusable`: TensorFlow or Paddle loads every library in a folder, and one file
-      in it is not a library.
+      in it is not an intact library.
     - `framework-modules.start-up-code`: code that Python runs at startup (sitecustomize, usercustomize, a
       line of code in a `.pth` file) ends Python, judging by its text: `sys.exit()`, `os._exit()`,
       `raise SystemExit` at the top level. A warning if something before that line may prevent its execution,
@@ -363,7 +363,8 @@ def _report_unusable_plugin(framework: str, path: str) -> Finding:
     return Finding(
         "framework-modules.plugin-unusable",
         _(
-            "import {framework} fails: it loads every library in {folder}, and {path} is not a library",
+            "import {framework} fails: it loads every library in {folder}, "
+            "and {path} is not an intact library",
             framework=framework,
             folder=path.rpartition("/")[0],
             path=path,

@@ -27,6 +27,7 @@ from npudoctor.core.lazy import pattern
 from npudoctor.facts.cann.installations import installs_of
 from npudoctor.facts.job import process as job
 from npudoctor.facts.python.backends import find_backends, libraries_of
+from npudoctor.facts.python.compiled_modules import UnfitModule, list_unfit_modules
 from npudoctor.facts.python.installed_modules import is_altered
 from npudoctor.facts.python.interrupted import find_stop_codes
 from npudoctor.facts.python.replaced_libraries import (
@@ -56,7 +57,7 @@ _OWN = pattern(r"lib(?:torch|c10|caffe2|shm|mindspore|paddle|phi|tensorflow)\w*\
     "loaded-libraries",
     scope=Scope.JOB,
     tags={"mindspore", "paddle", "pytorch", "tensorflow"},
-    needs=("framework", "tensorflow", "tensorflow-cpu"),
+    needs=("framework", "packages", "tensorflow", "tensorflow-cpu"),
     codes={
         "loaded-libraries.not-loadable": ERROR,
         "loaded-libraries.not-found": ERROR,
@@ -79,6 +80,7 @@ def loaded_libraries(host: Host) -> Iterator[Union[Finding, Facts]]:
       stops: a Git LFS pointer, an interrupted copy, a folder.
     - `loaded-libraries.not-found`: a system library is missing. Missing libraries of CANN, where it is
       installed, are reported by `library-path`; those of CUDA by `package-requirements` and `nccl-version`.
+      Also reported for compiled modules of everything that the frameworks and trainers require.
     - `loaded-libraries.lacks-symbols`: the library that LD_LIBRARY_PATH or LD_PRELOAD selects lacks a
       function that the framework calls, or requires one that no library has; the wheel's own library has it.
       Also reported if a library of a different size is in the framework's own folder and lacks a version, or
@@ -105,7 +107,8 @@ def loaded_libraries(host: Host) -> Iterator[Union[Finding, Facts]]:
     - ld.so(8): "Shared object search order"; dlopen(3).
     """
     installed = job.frameworks(host, *FRAMEWORKS)
-    if not installed:
+    unfit_modules = [unfit for unfit in list_unfit_modules(host) if unfit.kind == "library"]
+    if not installed and not unfit_modules:
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     led_paths: set[str] = set()
     reported: set[tuple[str, str]] = set()
@@ -117,6 +120,7 @@ def loaded_libraries(host: Host) -> Iterator[Union[Finding, Facts]]:
             if (finding.code, subject) not in reported:
                 reported.add((finding.code, subject))
                 yield finding
+    yield from map(_report_module, unfit_modules)
     yield Facts({"frameworks": [framework.name for framework in installed], "led_to": sorted(led_paths)})
 
 
@@ -229,6 +233,22 @@ def _find_missing(host: Host, framework: str, loader: Loader) -> SubjectFindings
             ),
         ),
         missing_libraries[0].name,
+    )
+
+
+def _report_module(unfit: UnfitModule) -> Finding:
+    """Report a compiled module of what the frameworks require that needs a library which is not there."""
+    return Finding(
+        "loaded-libraries.not-found",
+        _(
+            "{framework} cannot be imported: the loader does not find {names}",
+            framework=unfit.copy.label,
+            names=unfit.built,
+        ),
+        severity=ERROR if unfit.needed else WARNING,
+        evidence=(_("{name}: needed by {by}", name=unfit.built, by=unfit.by),),
+        action=Action.CONFIG,
+        echo_of=("package-files.interrupted", "package-files.missing", "package-files.unreadable"),
     )
 
 

@@ -131,8 +131,6 @@ def find_missing_import(host: Host, backend: Backend) -> Optional[str]:
 
 def find_unusable_plugins(host: Host) -> Iterator[tuple[str, str]]:
     """Yield (framework, path) of the files in the folders of plug-ins that no loader can load."""
-    from npudoctor.host.libraries.elf import MAGIC  # most runs look into no library
-
     for site in dict.fromkeys(host.interpreter.layout().search_path):
         for framework, name in _FOLDERS.items():
             folder = f"{site}/{name}"
@@ -144,5 +142,14 @@ def find_unusable_plugins(host: Host) -> Iterator[tuple[str, str]]:
             for file in host.files.names(folder):
                 path = f"{folder}/{file}"
                 entry = host.files.stat(path) if file.endswith(".so") else None
-                if entry is not None and entry.is_file and host.files.read(path, 4) != MAGIC:
+                if entry is not None and entry.is_file and _is_unusable(host, path, entry.size):
                     yield framework, path
+
+
+def _is_unusable(host: Host, path: str, size: int) -> bool:
+    """Return whether a file is no library, or one that has lost a part: mapping it ends Python by SIGBUS."""
+    from npudoctor.host.libraries.elf import MAGIC  # most runs look into no library
+    from npudoctor.host.libraries.elf_damage import is_damaged
+
+    with host.files.open_file(path) as file:
+        return file.read(0, len(MAGIC)) != MAGIC or is_damaged(file, size)

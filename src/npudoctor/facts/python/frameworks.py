@@ -8,6 +8,7 @@ from typing import Optional
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 from npudoctor.facts.python.closure import (
     Closure,
@@ -19,7 +20,7 @@ from npudoctor.facts.python.closure import (
 )
 from npudoctor.facts.python.specifiers import accepts
 from npudoctor.host.host import Host
-from npudoctor.host.python.installed_files import site_of
+from npudoctor.host.python.installed_files import read_recorded_files, site_of
 from npudoctor.host.python.interpreter import Distribution, normalize_name
 from npudoctor.host.python.requirements import read_requirement, read_requirements
 from npudoctor.host.python.without_metadata import module_of
@@ -46,6 +47,9 @@ EXTENSIONS = {
     "pillow": (("PIL", "_imaging"),),
     "ml-dtypes": (("ml_dtypes", "_ml_dtypes_ext"),),
 }
+
+# What protoc writes into each module.
+_GENERATED_BY = pattern(r"ValidateProtobufRuntimeVersion\(\s*[\w.]+,\s*(\d+),\s*(\d+),\s*(\d+)")
 
 
 def job_distributions(host: Host) -> tuple[JobDistribution, ...]:
@@ -172,7 +176,11 @@ def _close_installed(host: Host) -> Closure:
         ],
         stand_ins=rows.list_stand_ins(knowledge),
         overruled=_find_overruled(host),
-        failing=lambda user, copy: failure_beside(host, user, copy) or _find_enforced(host, user, copy),
+        failing=lambda user, copy: (
+            failure_beside(host, user, copy)
+            or _find_enforced(host, user, copy)
+            or _find_newer_generated(host, user, copy)
+        ),
     )
 
 
@@ -196,6 +204,38 @@ def _find_enforced(host: Host, user: Distribution, copy: Distribution) -> Option
         specifier = read_requirement(user, copy.name, host.interpreter.layout())
         if specifier is not None and not accepts(specifier, copy.version):
             return KnownFailure(_failure_text(row))
+    return None
+
+
+def _find_newer_generated(host: Host, user: Distribution, copy: Distribution) -> Optional[KnownFailure]:
+    """What fails with a protobuf that is older than the one that generated the modules of `user`: each asks
+    for that version when it is imported (since protobuf 5.26)."""
+    if normalize_name(copy.name) != "protobuf" or not rows.list_imported_modules(
+        host.knowledge, normalize_name(user.name), user.version
+    ) & {"google.protobuf"}:
+        return None
+    with suppress(CannotTell, ValueError):  # ValueError: a version that PEP 440 does not know
+        specifier = read_requirement(user, copy.name, host.interpreter.layout())
+        # What its metadata accepts was tried by who made it; then no file is read.
+        if specifier is None or accepts(specifier, copy.version):
+            return None
+        generated = (
+            file.path for file in read_recorded_files(host.files, user) if file.path.endswith("_pb2.py")
+        )
+        path = f"{site_of(user)}/{next(generated, '')}"
+        match = _GENERATED_BY.search(host.files.text(path) or "") if path.endswith(".py") else None
+        if match is None:
+            return None
+        from packaging.version import Version
+
+        if Version(copy.version) < Version(".".join(match.groups())):
+            return KnownFailure(
+                _(
+                    "{what} fails: {error}",
+                    what=path,
+                    error=f"google.protobuf.runtime_version < {'.'.join(match.groups())}",
+                )
+            )
     return None
 
 

@@ -66,6 +66,20 @@ def c_library_of_interpreter(files: Files, search_path: Sequence[str]) -> Option
     return None
 
 
+def tag_of_interpreter(files: Files, search_path: Sequence[str]) -> Optional[str]:
+    """The tag of the extension modules that an interpreter loads, cpython-311-x86_64-linux-gnu, by its
+    own ones; None if they do not tell."""
+    for folder in search_path:
+        if folder.endswith("/lib-dynload"):
+            tags = {
+                name[:-3].partition(".")[2]
+                for name in files.names(folder)
+                if name.endswith(".so") and ".cpython-" in name
+            }
+            return tags.pop() if len(tags) == 1 else None
+    return None
+
+
 def _c_library_in_tag(tag: str) -> Optional[str]:
     """The last part of cpython-311-x86_64-linux-gnu; None for ABIs of other machines, such as gnueabihf."""
     last = tag.rstrip(".").rpartition("-")[2]

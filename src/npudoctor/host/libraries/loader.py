@@ -127,6 +127,10 @@ class Loader:
         )
         self._load_needs(deque([user_object]))
 
+    def find_loaded(self, name: str) -> Optional[LoadedLibrary]:
+        """The object in the process that satisfies a need of this name; None if there is none."""
+        return self._loaded_by_name.get(name)
+
     def find_user(self, name: str) -> Optional[LoadedLibrary]:
         """The first object that needs a library of this name; None if none does."""
         return next((loaded for loaded in self.loaded if name in loaded.library.needed), None)
