@@ -138,7 +138,8 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
       remain under a name like `~orch`. The RECORD that pip moved aside says what is missing. Information if
       the package itself is complete. A warning if only its metadata is missing and no package looks for it.
     - `package-files.two-versions`: one folder contains metadata of two versions. An error if the files have
-      the sizes of the version that pip and the frameworks do not assume.
+      the sizes of the version that pip and the frameworks do not assume, unless all of its files are there
+      and every package that requires it accepts that version.
 
     Other existing files with a different size are not reported: people patch modules and strip libraries.
 
@@ -258,13 +259,15 @@ def _find_two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
             # An error if the files match the version that pip and the frameworks do not assume. How it came
             # about is not known: an upgrade was killed, or one copy was put over another (cp -r, COPY).
             own_share, other_share = (share_of_intact_files(host.files, version) for version in (copy, other))
+            needs = closure_of(host).of(copy.name)
+            is_whole, is_wanted = other_share == 1.0, all(need.is_met_by(other) for need in needs)
             message = _("{name} is installed twice in one folder, as {first} and as {other}")
             if other_share > own_share:
                 message = _("{name} is recorded as {first}, but its files are rather those of {other}")
             yield Finding(
                 "package-files.two-versions",
                 message.format(name=copy.name, first=copy.version, other=other.version),
-                severity=ERROR if other_share > own_share else WARNING,
+                severity=ERROR if other_share > own_share and not (is_whole and is_wanted) else WARNING,
                 evidence=(_describe_share(copy, own_share), _describe_share(other, other_share)),
                 action=Action.CONFIG,
                 fix=install_one_of(host, copy, other),
