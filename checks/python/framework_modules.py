@@ -321,12 +321,14 @@ def _report_hidden(host: Host, copy: Distribution, name: str, winner: Module, is
 def _find_leading_pth(host: Host, module: Module) -> tuple[str, ...]:
     """Return the .pth files that add the module's folder to the search path."""
     folder = (module.folders[0] if module.folders else module.file or "").rpartition("/")[0]
-    files = (
+    paths = (
         f"{site}/{name}"
         for site in filter(is_site, host.interpreter.layout().search_path)
         for name in host.files.names(site)
         if name.endswith(".pth")
     )
+    entries = ((path, host.files.stat(path)) for path in paths)  # Python skips what is no file
+    files = (path for path, entry in entries if entry is not None and entry.is_file)
     return tuple(path for path in files if folder in (host.files.text(path) or ""))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Union
+from typing import Optional, Union
 
 from npudoctor import (
     ERROR,
@@ -33,6 +33,7 @@ from npudoctor.core.frozen import replace
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.python.backends import find_backends
 from npudoctor.facts.python.failing_imports import FailingImport, find_failing_imports
+from npudoctor.facts.python.fallbacks import find_dispensable, is_done_without
 from npudoctor.facts.python.frameworks import (
     closure_of,
     is_job_distribution,
@@ -104,13 +105,16 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `package-files.missing`: files are missing, and no zip file in the search path contains them. A warning
       if only plug-in libraries are missing, which some images leave out, otherwise an error; the same holds
-      for `package-files.cut-short` and `package-files.spoiled`. Also an error for plug-in libraries that
-      MindSpore opens on every machine: those of the CPU, and truncated ones of Ascend. Tests count only where
-      a framework imports them, as `import torch` imports `torch.testing`. Also reported: a folder with the
-      name of a framework that holds compiled modules but no `__init__.py`, whatever the metadata says;
-      missing metadata (dist-info) where another package looks for it, as transformers does; and packages of
-      which all files, with the metadata, are links that lead to nothing: uv links into its cache if
-      UV_LINK_MODE says so, and the cache was emptied or is not mounted.
+      for `package-files.cut-short` and `package-files.spoiled`. Also a warning if the sources only try to
+      import what is missing and otherwise go on, as protobuf does without its library, or if the frameworks
+      are known to be imported without this package; all other damage to such a package is a warning too,
+      unless something tries to import it and expects only that it is not installed. Also an error for plug-in
+      libraries that MindSpore opens on every machine: those of the CPU, and truncated ones of Ascend. Tests
+      count only where a framework imports them, as `import torch` imports `torch.testing`. Also reported: a
+      folder with the name of a framework that holds compiled modules but no `__init__.py`, whatever the
+      metadata says; missing metadata (dist-info) where another package looks for it, as transformers does;
+      and packages of which all files, with the metadata, are links that lead to nothing: uv links into its
+      cache if UV_LINK_MODE says so, and the cache was emptied or is not mounted.
     - `package-files.cut-short`: a file is empty, or a library ends before its own headers say; a source that
       became shorter lacks a name that another module imports; METADATA is empty (a warning if no package
       looks for it).
@@ -134,7 +138,8 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
       remain under a name like `~orch`. The RECORD that pip moved aside says what is missing. Information if
       the package itself is complete. A warning if only its metadata is missing and no package looks for it.
     - `package-files.two-versions`: one folder contains metadata of two versions. An error if the files have
-      the sizes of the version that pip and the frameworks do not assume.
+      the sizes of the version that pip and the frameworks do not assume, unless all of its files are there
+      and every package that requires it accepts that version.
 
     Other existing files with a different size are not reported: people patch modules and strip libraries.
 
@@ -164,24 +169,17 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     file_count, closed_folders = 0, []
     damages: list[tuple[Distribution, DistributionDamage]] = []
     for copy in copies:
-        closed_paths = find_closed_metadata(host, copy)
-        if closed_paths:  # there is no list of its files
-            yield report_closed_metadata(host, copy, closed_paths)
+        damage: Optional[DistributionDamage] = None
+        if find_closed_metadata(host, copy):  # there is no list of its files
             closed_folders.append(copy.folder)
-            continue
-        damage = find_damage(host.files, copy, list_recorded_files(host, copy))
-        damages.append((copy, damage))
-        file_count += damage.listed
-        missing = [*_filter_missing(host, copy, damage.missing), *_find_missing_programs(host, copy)]
-        if missing:
-            text = _("{name}: {count} of {all} modules and libraries are missing, such as {path}")
-            yield _finding(host, "package-files.missing", text, copy, missing, damage.listed)
-        if damage.short:
-            text = _("{name}: {count} of {all} modules and libraries are truncated, such as {path}")
-            yield _finding(host, "package-files.cut-short", text, copy, damage.short, damage.listed)
-        yield from _judge_metadata(host, copy)
-        yield from _find_two_versions(host, copy)
-        yield from _judge_contents(host, copy, damage)
+        else:
+            damage = find_damage(host.files, copy, list_recorded_files(host, copy))
+            damages.append((copy, damage))
+            file_count += damage.listed
+        for finding in _judge_copy(host, copy, damage):
+            is_gone = finding.code == "package-files.missing"
+            is_mild = finding.severity is ERROR and is_done_without(host, copy, is_gone)
+            yield replace(finding, severity=WARNING) if is_mild else finding
     yield Facts({"distributions": len(copies), "files": file_count})
     yield from (_report_interrupted(host, install) for install in stopped)
     yield from (_report_half(host, half) for half in half_packages)
@@ -190,6 +188,23 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     if closed_folders:
         folders_text = ", ".join(closed_folders)
         raise CannotTell(_("this user has no permission to read {folders}", folders=folders_text))
+
+
+def _judge_copy(host: Host, copy: Distribution, damage: Optional[DistributionDamage]) -> Iterator[Finding]:
+    """Report what is wrong with one distribution; `damage`: None where its metadata is closed."""
+    if damage is None:
+        yield report_closed_metadata(host, copy, find_closed_metadata(host, copy))
+        return
+    missing = [*_filter_missing(host, copy, damage.missing), *_find_missing_programs(host, copy)]
+    if missing:
+        text = _("{name}: {count} of {all} modules and libraries are missing, such as {path}")
+        yield _finding(host, "package-files.missing", text, copy, missing, damage.listed)
+    if damage.short:
+        text = _("{name}: {count} of {all} modules and libraries are truncated, such as {path}")
+        yield _finding(host, "package-files.cut-short", text, copy, damage.short, damage.listed)
+    yield from _judge_metadata(host, copy)
+    yield from _find_two_versions(host, copy)
+    yield from _judge_contents(host, copy, damage)
 
 
 def _find_missing_programs(host: Host, copy: Distribution) -> list[str]:
@@ -244,13 +259,15 @@ def _find_two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
             # An error if the files match the version that pip and the frameworks do not assume. How it came
             # about is not known: an upgrade was killed, or one copy was put over another (cp -r, COPY).
             own_share, other_share = (share_of_intact_files(host.files, version) for version in (copy, other))
+            needs = closure_of(host).of(copy.name)
+            is_whole, is_wanted = other_share == 1.0, all(need.is_met_by(other) for need in needs)
             message = _("{name} is installed twice in one folder, as {first} and as {other}")
             if other_share > own_share:
                 message = _("{name} is recorded as {first}, but its files are rather those of {other}")
             yield Finding(
                 "package-files.two-versions",
                 message.format(name=copy.name, first=copy.version, other=other.version),
-                severity=ERROR if other_share > own_share else WARNING,
+                severity=ERROR if other_share > own_share and not (is_whole and is_wanted) else WARNING,
                 evidence=(_describe_share(copy, own_share), _describe_share(other, other_share)),
                 action=Action.CONFIG,
                 fix=install_one_of(host, copy, other),
@@ -370,8 +387,10 @@ def _finding(
 ) -> Finding:
     site = site_of(copy)
     grave_paths = {path for path in paths if code != "package-files.changed" and _is_grave(host, site, path)}
-    if code == "package-files.missing" and is_trainer(host, copy):
-        grave_paths -= {path for path in paths if _OF_TESTS.search(path)}
+    if code == "package-files.missing":
+        if is_trainer(host, copy):
+            grave_paths -= {path for path in paths if _OF_TESTS.search(path)}
+        grave_paths -= find_dispensable(host, copy, sorted(grave_paths))
     paths = sorted(paths, key=lambda path: path not in grave_paths)
     title = _("reinstall {name} over the damaged files", name=copy.label)
     fix: Fix = pip_reinstall(host, title, copy.requirement)

@@ -26,7 +26,7 @@ from npudoctor.checks.python._pip import pinned_requirements, pip_fix, torch_ins
 from npudoctor.facts.cann.framework_pair import pair_finding, skip_reason_without_cann
 from npudoctor.facts.cann.in_use import cann_in_use, product_version
 from npudoctor.facts.job import process as job
-from npudoctor.facts.job.expected_accelerator import gpu_here, npu_expected
+from npudoctor.facts.job.expected_accelerator import gpu_here, npu_expected, npu_here
 from npudoctor.facts.python.frameworks import closure_of
 from npudoctor.facts.python.pip import entry_of
 from npudoctor.facts.python.specifiers import accepts, drop_build, pinned_version
@@ -74,7 +74,8 @@ def torch_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `torch-npu.torch-missing`: torch_npu is installed, but torch is not.
     - `torch-npu.torch-mismatch`: an error if torch_npu's metadata requires another release; a warning if only
-      the table or its number does, or if the two differ by less than a release.
+      the table or its number does, if the two differ by less than a release, or if
+      TORCH_DEVICE_BACKEND_AUTOLOAD=0 and no NPU is expected or seen, as nothing imports torch_npu then.
     - `torch-npu.cann-missing`: torch 2.5 and later loads torch_npu when it is imported, unless
       TORCH_DEVICE_BACKEND_AUTOLOAD=0, and the loader does not find a CANN library that torch_npu needs.
       `import torch` then fails on every machine, whether or not it is to use an NPU. Not judged if no
@@ -155,12 +156,21 @@ def _judge_torch(host: Host, adapter: Distribution, torch: Optional[Distribution
             required=drop_build(specifier),
             torch=torch.version,
         ),
-        severity=ERROR if is_own_metadata and not is_same_release else WARNING,
+        severity=ERROR if is_own_metadata and not is_same_release and not _is_unused(host) else WARNING,
         evidence=(adapter.evidence, torch.evidence, f"torch{specifier}: {source}", *alternatives),
         action=Action.CONFIG,
         fix=fix,
         echo_of=("vllm-ascend.unmet-requirement",) if _is_wrong_adapter(host, adapter, torch) else (),
     )
+
+
+def _is_unused(host: Host) -> bool:
+    """Whether nobody imports torch_npu here: torch is told not to load it, and no NPU is expected or seen."""
+    if host.options.root is not None:
+        return False
+    from npudoctor.facts.python.backends import SWITCH  # of few
+
+    return host.variables.get(SWITCH, "1") != "1" and not npu_here(host)
 
 
 def _is_wrong_adapter(host: Host, adapter: Distribution, torch: Distribution) -> bool:

@@ -157,7 +157,8 @@ def test_two_versions_in_one_folder() -> None:
 def test_two_versions_and_the_files_are_of_the_other() -> None:
     files: dict[str, Content] = {**package_files("numpy", "1.26.4"), **package_files("numpy", "2.3.5")}
     for version, size in (("1.26.4", 5), ("2.3.5", 7)):
-        files[f"{SITE}/numpy-{version}.dist-info/RECORD"] = f"numpy/version.py,sha256=x,{size}\n"
+        record = f"numpy/version.py,sha256=x,{size}\nnumpy/{version}.py,sha256=x,1\n"
+        files[f"{SITE}/numpy-{version}.dist-info/RECORD"] = record
     for text, severity in (("1.26.", Severity.WARNING), ("2.3.5.d", Severity.ERROR)):
         files[f"{SITE}/numpy/version.py"] = text
         (finding,) = [one for one in ask(check, fake_host(files)).findings if "versions" in one.code]
@@ -167,6 +168,24 @@ def test_two_versions_and_the_files_are_of_the_other() -> None:
     assert [line.split("-m pip ")[1].split()[0] for line in finding.fix.commands] == [
         "download", "uninstall", "uninstall", "install",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("required", "severity"),
+    [("numpy", Severity.WARNING), ("numpy>=1.20", Severity.WARNING), ("numpy<2", Severity.ERROR)],
+)
+def test_a_version_that_was_copied_whole_over_another(required: str, severity: Severity) -> None:
+    """cp -r of a newer one: all works, unless something refuses the version that it is."""
+    files: dict[str, Content] = {
+        **package_files("torch", "2.13.0", f"Requires-Dist: {required}"),
+        **package_files("numpy", "1.26.4"),
+        **package_files("numpy", "2.3.5"),
+        f"{SITE}/numpy/version.py": "2.3.5.d",
+    }
+    for version, size in (("1.26.4", 5), ("2.3.5", 7)):
+        files[f"{SITE}/numpy-{version}.dist-info/RECORD"] = f"numpy/version.py,sha256=x,{size}\n"
+    (finding,) = [one for one in ask(check, fake_host(files)).findings if "versions" in one.code]
+    assert finding.severity is severity
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,25 @@ def test_every_legal_requirement(line: str, torch: str, severity: Optional[Sever
     assert set(told.codes) <= {"torch-npu.torch-mismatch"}
 
 
+@pytest.mark.parametrize(
+    ("expect", "switch", "severity"),
+    [
+        ("none", "0", Severity.WARNING),
+        ("gpu", "0", Severity.WARNING),
+        ("auto", "0", Severity.WARNING),  # and no NPU is seen
+        ("npu", "0", Severity.ERROR),
+        ("none", "1", Severity.ERROR),  # import torch loads it
+        ("none", "", Severity.ERROR),
+    ],
+)
+def test_where_nothing_imports_torch_npu(expect: str, switch: str, severity: Severity) -> None:
+    variables = {"TORCH_DEVICE_BACKEND_AUTOLOAD": switch} if switch else {}
+    headers = ("Requires-Dist: torch==2.9.0",)
+    asked = beside("2.9.0", "2.13.0", "", *headers, expect=expect, variables=variables)
+    (finding,) = [one for one in asked.findings if one.code == "torch-npu.torch-mismatch"]
+    assert finding.severity is severity
+
+
 @pytest.mark.parametrize("headers", [(), ("Requires-Dist: torch",)])
 def test_without_a_row_and_a_requirement_its_own_number_tells(headers: tuple[str, ...]) -> None:
     assert beside("2.7.2.post1", "2.7.2", "", *headers).codes == []

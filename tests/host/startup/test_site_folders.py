@@ -141,6 +141,11 @@ FINDER = "import __editable___own_1_0_finder; __editable___own_1_0_finder.instal
         ({"sitecustomize.py": ""}, True),
         ({"sitecustomize.py": "import mine\n"}, False),
         ({"closed.pth": unreadable(errno.EACCES)}, False),
+        # What site.py of 3.9 to 3.13 skips: a folder, a link to nothing, nothing, zeros. A pipe stops it.
+        ({"folder.pth": folder()}, True),
+        ({"old.pth": Node(target="/nfs/home/old/x.pth")}, True),
+        ({"empty.pth": ""}, True),
+        ({"nul.pth": "\0" * 512}, True),
     ],
 )
 def test_what_leads_nowhere_is_known(files: dict[str, Content], known: bool) -> None:

@@ -53,12 +53,15 @@ def find_unreadable_pth(host: Host, layout: Optional[Layout]) -> Iterator[str]:
     for site in dict.fromkeys(sites):
         try:
             names = [name for name in host.files.names(site) if name.endswith(".pth") and name[0] != "."]
-            for name in names:
-                content = host.files.read(f"{site}/{name}", PTH_LIMIT) or b""
-                if len(content) < PTH_LIMIT and not _can_be_decoded(host, content, layout):
-                    yield f"{site}/{name}"
         except CannotTell:
             continue
+        for path in (f"{site}/{name}" for name in names):
+            try:
+                content = host.files.read(path, PTH_LIMIT) or b""
+            except CannotTell:  # a folder, or closed, as it is for Python: it goes on with the next
+                continue
+            if len(content) < PTH_LIMIT and not _can_be_decoded(host, content, layout):
+                yield path
 
 
 def _sites_beside(host: Host) -> Iterator[str]:

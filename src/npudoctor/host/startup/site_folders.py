@@ -68,6 +68,8 @@ def is_site(folder: str) -> bool:
 
 def _read_pth(files: Files, site: str, name: str, site_names: list[str]) -> SiteFolders:
     path = f"{site}/{name}"
+    if _is_folder(files, path):
+        return SiteFolders()
     try:
         content = files.read(path, PTH_LIMIT) or b""
         text = content.decode("utf-8", "surrogateescape")
@@ -119,6 +121,15 @@ def _read_pth(files: Files, site: str, name: str, site_names: list[str]) -> Site
                 continue
             result += read_site_folders(files, folder)
     return result
+
+
+def _is_folder(files: Files, path: str) -> bool:
+    """Whether a .pth file is a folder, which Python cannot open and skips; a pipe would stop its start."""
+    try:
+        entry = files.stat(path)
+    except CannotTell:
+        return False
+    return entry is not None and entry.is_dir
 
 
 def read_user_folders(files: Files, variables: Mapping[str, str], program: str, version: str) -> SiteFolders:
