@@ -6,8 +6,24 @@ import codecs
 from collections.abc import Iterator
 from typing import Optional, Union
 
-from npudoctor import ERROR, Action, Command, Facts, Finding, Fix, Host, Risk, Scope, Skip, _, check
-from npudoctor.facts.python import framework_values
+from npudoctor import (
+    ERROR,
+    WARNING,
+    Action,
+    Command,
+    Export,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Skip,
+    _,
+    check,
+)
+from npudoctor.facts.python import framework_values, keras_backend
+from npudoctor.facts.python.split_paths import SplitFolder, find_split_folders, list_lost_modules
 from npudoctor.host import CannotTell
 from npudoctor.host.python.installed_files import site_of
 from npudoctor.host.python.interpreter import Layout
@@ -27,14 +43,14 @@ NAMES = (
     *("PYTHONHASHSEED", "PYTHONMALLOC", "PYTHONUTF8", "PYTHONIOENCODING", "PYTHONTRACEMALLOC"),
     *("PYTHONINTMAXSTRDIGITS", "PYTHON_GIL", "PYTHON_CPU_COUNT", "PYTHON_FROZEN_MODULES"),
 )
-VARIABLES = (HOME, PLATLIBDIR, EXECUTABLE, WARNINGS, *NAMES, *framework_values.NAMES)
+VARIABLES = (HOME, PLATLIBDIR, EXECUTABLE, WARNINGS, *NAMES, *framework_values.NAMES, keras_backend.BACKEND)
 
 
 @check(
     "python-variables",
     scope=Scope.JOB,
     tags={"mindspore", "paddle", "pytorch", "tensorflow"},
-    needs=tuple(f"${name}" for name in VARIABLES),
+    needs=(*(f"${name}" for name in VARIABLES), "$PYTHONPATH", "keras"),
     codes={
         "python-variables.no-standard-library": ERROR,
         "python-variables.bad-value": ERROR,
@@ -57,19 +73,23 @@ def python_variables(host: Host) -> Iterator[Union[Finding, Facts]]:
       PYTHONTRACEMALLOC, PYTHONINTMAXSTRDIGITS, PYTHON_GIL, PYTHON_CPU_COUNT or PYTHON_FROZEN_MODULES has a
       value with which Python does not start.
     - `python-variables.hides-packages`: PYTHONEXECUTABLE names another Python; from 3.11 on the packages of a
-      virtual environment are then not found.
+      virtual environment are then not found. Or a folder on PYTHONPATH has colons in its name, such as a time
+      stamp: Python splits it there, and searches none of it. A warning if all that lies in it is found
+      elsewhere.
     - `python-variables.warnings-as-errors`: PYTHONWARNINGS turns all warnings into errors, and Paddle issues
       a warning when it is imported and ccache is not installed. torch, MindSpore and TensorFlow issue none.
 
-    - `python-variables.framework-refuses`: a variable of torch, MindSpore, Paddle or NumPy has a value with
-      which the import was seen to fail or never to end: TORCH_LOGS, TORCH_LOGS_OUT, TORCH_LOGS_FORMAT,
+    - `python-variables.framework-refuses`: a variable of torch, MindSpore, Paddle, NumPy or Keras has a value
+      with which the import was seen to fail or never to end: TORCH_LOGS, TORCH_LOGS_OUT, TORCH_LOGS_FORMAT,
       PYTORCH_JIT, TORCH_DISTRIBUTED_DEBUG, GOMP_CPU_AFFINITY; GLOG_v, GLOG_stderrthreshold, GLOG_logtostderr,
       logger_maxBytes, logger_backupCount; FLAGS_prim_all, FLAGS_prim_forward, FLAGS_prim_backward;
-      NUMPY_MADVISE_HUGEPAGE, NPY_PROMOTION_STATE. Reported only if the installed release contains the code
-      that refuses the value.
+      NUMPY_MADVISE_HUGEPAGE, NPY_PROMOTION_STATE; KERAS_BACKEND, or the file keras.json in its place.
+      Reported only if the installed release contains the code that refuses the value. A warning if keras.json
+      names a missing back end where only torch or JAX is installed: their jobs may never import Keras.
 
     Others were tried and do no harm to an import: PYTHONOPTIMIZE, PYTHONDEVMODE, PYTHONSAFEPATH,
-    PYTHONNOUSERSITE, PYTHONCASEOK, PYTHONDONTWRITEBYTECODE. PYTHONPATH is the subject of `source-shadowing`.
+    PYTHONNOUSERSITE, PYTHONCASEOK, PYTHONDONTWRITEBYTECODE. What lies on PYTHONPATH is the subject of
+    `source-shadowing`.
 
     ## Why it matters
 
@@ -89,7 +109,9 @@ def python_variables(host: Host) -> Iterator[Union[Finding, Facts]]:
     version = tuple(int(part) for part in (layout.version or "").split(".")[:2] if part.isdigit())
     if len(version) < 2:
         raise Skip(_("the version of {python} is unknown", python=host.interpreter.label))
-    if not any(name in host.variables for name in VARIABLES):
+    split_folders = list(find_split_folders(host))
+    backend = keras_backend.find_unusable_backend(host)
+    if not any(name in host.variables for name in VARIABLES) and not split_folders and backend is None:
         raise Skip(_("no variable changes how Python starts"))
     yield Facts({"variables": {name: host.variables[name] for name in VARIABLES if host.variables.get(name)}})
     is_free_threaded = any(
@@ -104,6 +126,9 @@ def python_variables(host: Host) -> Iterator[Union[Finding, Facts]]:
             refusal.name,
             _("{name} is {value}, and import {module} fails with it; valid: {wanted}", **words),
         )
+    if backend is not None:
+        yield _report_backend(host, backend)
+    yield from (_report_split_folder(host, folder) for folder in split_folders)
     for finding in (
         _judge_home(host, layout, version),
         _judge_platlibdir(host, layout, version),
@@ -130,6 +155,64 @@ def _judge_value(
                 **words,
             ),
         )
+
+
+def _report_backend(host: Host, backend: keras_backend.UnusableBackend) -> Finding:
+    is_variable = backend.source == keras_backend.BACKEND
+    text = _("{source} names the back end {name}, which is not installed: import keras fails")
+    if not backend.missing:
+        text = _("{source} names the back end {name}, which this Keras does not know: import keras fails")
+    # The file is written at the first import, and applies to every environment of its user.
+    is_certain = is_variable or "tensorflow" in backend.usable or not backend.usable
+    title = _("install that back end, or name another one in {variable}")
+    if backend.usable:
+        title = _("name a back end that is installed in {variable}")
+    before = host.variables.get(keras_backend.BACKEND)
+    undo = Command(("unset", keras_backend.BACKEND)).lines()
+    if before is not None:
+        undo = Export(keras_backend.BACKEND, before).lines()
+    return Finding(
+        "python-variables.framework-refuses",
+        text.format(source=backend.source, name=backend.name),
+        severity=ERROR if is_certain else WARNING,
+        action=Action.CONFIG,
+        fix=Fix(
+            title.format(variable=keras_backend.BACKEND),
+            steps=tuple(Export(keras_backend.BACKEND, name) for name in backend.usable[:1]),
+            undo=undo if backend.usable else (),
+            risk=Risk.MANUAL,
+            needs_root=False,
+        ),
+    )
+
+
+def _report_split_folder(host: Host, folder: SplitFolder) -> Finding:
+    lost = list_lost_modules(host, folder.path)
+    text = _("PYTHONPATH has the folder {folder}: Python splits its name at the colons and does not find it")
+    if lost:
+        text = _(
+            "PYTHONPATH has the folder {folder}: Python splits its name at the colons and finds no {modules}"
+        )
+    parent = folder.path.partition(":")[0].rpartition("/")[0]
+    name = folder.path[len(parent) + 1 :].strip("/").replace(":", "-").replace("/", "-")
+    link = f"{parent}/{name}"
+    before = host.variables["PYTHONPATH"]
+    return Finding(
+        "python-variables.hides-packages",
+        text.format(folder=folder.path, modules=", ".join(lost[:3])),
+        severity=ERROR if lost else WARNING,
+        action=Action.CONFIG,
+        fix=Fix(
+            _("reach the folder by a link without colons in its name"),
+            steps=(
+                Command(("ln", "-s", folder.path, link)),
+                Export("PYTHONPATH", ":".join((*folder.before, link, *folder.after))),
+            ),
+            undo=(*Export("PYTHONPATH", before).lines(), *Command(("rm", link)).lines()),
+            risk=Risk.MANUAL,
+            needs_root=False,
+        ),
+    )
 
 
 def _lib_paths(prefix: str, *names: str) -> list[str]:

@@ -25,7 +25,13 @@ from npudoctor.checks.trial._modules import LIBRARIES, library_fix, module_fix
 from npudoctor.core.errors import DoesNotRun
 from npudoctor.core.frozen import replace
 from npudoctor.facts.python.frameworks import closure_of
-from npudoctor.facts.python.standard_library import Flaw, find_flaws, find_optional, find_standard_library
+from npudoctor.facts.python.standard_library import (
+    Flaw,
+    find_flaws,
+    find_optional,
+    find_standard_library,
+    list_needed,
+)
 
 SHOWN = 8  # files or modules of one finding that are named
 
@@ -63,7 +69,8 @@ def standard_library(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `standard-library.optional-module`: one of these, for a module without which frameworks can be imported:
       `_ssl`, `_hashlib`, `_lzma`, `_bz2`, `_sqlite3`. Downloads and data sets need them. An error for `_ssl`
-      if huggingface-hub is installed, which transformers and datasets import.
+      if huggingface-hub is installed, which transformers and datasets import, and for `_lzma` and `_bz2` if
+      datasets is.
 
     ## Why it matters
 
@@ -97,7 +104,7 @@ def standard_library(host: Host) -> Iterator[Union[Finding, Facts]]:
             _("could not determine where {python} has its standard library", python=host.interpreter.label)
         )
     yield Facts({"folder": library.folder, "extensions": library.extensions})
-    flaws = list(find_flaws(host, library))
+    flaws = list(find_flaws(host, library, list_needed(host) if does_not_run is None else ()))
     optional = find_optional(host) if does_not_run is None else frozenset()
     for kind, report in _REPORTS.items():
         for is_optional in (False, True):

@@ -8,11 +8,16 @@ from typing import Optional, Union
 from npudoctor import ERROR, WARNING, Action, Command, Facts, Finding, Fix, Host, Risk, Scope, Skip, _, check
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.lazy import pattern
+from npudoctor.facts.python.linked_environment import LinkedEnvironment, find_linked_environment
 from npudoctor.host.startup.site_folders import PYTHON_LIB
 
 # $0 and $1 are arguments of sh -c, so that no path needs quoting. pip itself is left out: venv brings its
 # own.
 _LIST = 'python3 -m pip list --not-required --exclude pip --format freeze --path "$0" > "$1"'
+# Of these arguments the first is the link. A script in its place starts the program by its own path.
+_SCRIPT = (
+    r'printf "#!/bin/sh\nexec \"%s\" \"\$@\"\n" "$1" > "$0.new" && chmod 755 "$0.new" && mv -f "$0.new" "$0"'
+)
 _PROGRAM = pattern(r"python[\d.]*\Z")
 # Scripts that pip installs: their first line has the absolute path of the environment's Python, which is
 # wrong after the environment is moved.
@@ -32,6 +37,7 @@ _LONG = pattern(
         "virtual-environment.other-python": ERROR,
         "virtual-environment.settings-missing": ERROR,
         "virtual-environment.not-executable": ERROR,
+        "virtual-environment.linked-from-outside": ERROR,
         "virtual-environment.launcher-without-python": WARNING,
     },
 )
@@ -50,6 +56,9 @@ def virtual_environment(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `virtual-environment.settings-missing`: its pyvenv.cfg is gone, and its python3 is a link: it runs as
       the Python that the link points to, with only the packages of that Python.
     - `virtual-environment.not-executable`: its python3 is a file that no user can execute.
+    - `virtual-environment.linked-from-outside`: the interpreter is a link from elsewhere to the python3 of an
+      environment. Python looks for pyvenv.cfg beside the link, so that it runs as the Python that the
+      environment was made of, without the framework of the environment.
     - `virtual-environment.launcher-without-python`: the first line of torchrun, msrun, vllm or another
       launcher in it names a Python that does not exist, because the environment was moved. `python3 -m`
       works.
@@ -74,10 +83,13 @@ def virtual_environment(host: Host) -> Iterator[Union[Finding, Facts]]:
     settings_findings = [
         finding for folder in _find_candidates(host) for finding in _find_missing_settings(host, folder)
     ]
-    if not folders and not settings_findings:
+    linked = find_linked_environment(host)
+    if not folders and not settings_findings and linked is None:
         raise Skip(_("no virtual environment is in use"))
     yield Facts({"environments": folders})
     yield from settings_findings
+    if linked is not None:
+        yield _report_link(host, linked)
     for folder in folders:
         program = _program(host, folder)
         finding = (
@@ -276,6 +288,34 @@ def _find_missing_settings(host: Host, folder: str) -> Iterator[Finding]:
         fix=Fix(
             _("recreate the environment's pyvenv.cfg; its packages stay"),
             steps=(Command((real, "-m", "venv", "--without-pip", folder)),),
+            risk=Risk.MANUAL,
+            needs_root=False,
+        ),
+    )
+
+
+def _report_link(host: Host, linked: LinkedEnvironment) -> Finding:
+    path = host.interpreter.path
+    # Within the double quotes of the script these would be read by the shell.
+    is_plain = not set('"$`\\%').intersection(linked.program)
+    return Finding(
+        "virtual-environment.linked-from-outside",
+        _(
+            "{python} is a link to {program}, but Python does not follow it to the environment {folder}: it "
+            "does not find {frameworks}",
+            python=path,
+            program=linked.program,
+            folder=linked.folder,
+            frameworks=", ".join(copy.label for copy in linked.frameworks[:3]),
+        ),
+        evidence=tuple(copy.evidence for copy in linked.frameworks[:3]),
+        action=Action.CONFIG,
+        fix=Fix(
+            _(
+                "start jobs by {program}, or put a script that does so in the place of the link",
+                program=linked.program,
+            ),
+            steps=(Command(("sh", "-c", _SCRIPT, path, linked.program)),) if is_plain else (),
             risk=Risk.MANUAL,
             needs_root=False,
         ),

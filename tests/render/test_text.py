@@ -248,3 +248,27 @@ def test_what_does_not_apply_is_counted_and_only_with_two_v_shown() -> None:
     assert "\n    Looks\n    saw: free 3 GiB; folders /a, /b; mounted yes\n" in once
     assert once.count("\n") < 13
     assert twice.count("no such thing") == 60 and "-vv" not in twice
+
+
+@pytest.mark.parametrize(
+    ("group", "chosen_by", "is_said"),
+    [("python", "path", True), ("network", "path", False), ("network", "option", True)],
+)
+def test_ready_says_that_there_is_no_framework(group: str, chosen_by: str, is_said: bool) -> None:
+    """With selected checks as well, where they or the caller are about a Python: no job can start in it."""
+    told = report(Result("one", "one", group, Status.OK))
+    empty = dataclasses.replace(
+        told, target=dataclasses.replace(told.target, frameworks={}, python_from=chosen_by)
+    )
+    note = "no framework is installed in /opt/env/bin/python3"
+    for notes in (False, True):
+        line = report_text(empty, notes=notes).splitlines()[-1]
+        assert (note in line) is is_said
+        assert not is_said or "npudoctor run" not in line
+    assert (note in report_text(empty, quiet=True)) is (chosen_by == "option")
+    unknown = dataclasses.replace(told.target, frameworks=None)
+    for other in (
+        dataclasses.replace(empty, scope="node"),
+        dataclasses.replace(empty, target=unknown),
+    ):
+        assert note not in report_text(other, notes=True)

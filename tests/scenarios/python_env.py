@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from npudoctor.facts.python.standard_library import EXTENSIONS, MODULES, NEEDED_BY, OPTIONAL, PACKAGES
 from npudoctor.testing import Content, link
 
 from ..elves import cache, library  # noqa: TID252
@@ -65,9 +66,20 @@ def program(era: Era, arch: str) -> dict[str, Content]:
     files["/usr/bin/g++"] = executable(library("libc.so.6", interpreter=LINUX[arch], machine=arch))
     files[f"{PREFIX}/bin/python3"] = link(f"python{era.minor}")
     files[f"{PREFIX}/lib/{soname}"] = library("libc.so.6", soname=soname, machine=arch)
-    files[f"{PREFIX}/lib/python{era.minor}/os.py"] = ""
-    files[f"{PREFIX}/lib/python{era.minor}/random.py"] = ""
+    files.update(standard_library(era, arch))
     return files  # fmt: skip
+
+
+def standard_library(era: Era, arch: str) -> dict[str, Content]:
+    """What every release has of Python's own modules, of those that frameworks import."""
+    lib = f"{PREFIX}/lib/python{era.minor}"
+    files: dict[str, Content] = {f"{lib}/{name}.py": "# of Python\n" for name in ("os", *MODULES)}
+    files.update({f"{lib}/{name}.py": "# of Python\n" for names in NEEDED_BY.values() for name in names})
+    files.update({f"{lib}/{name}/__init__.py": "" for name in PACKAGES})
+    compiled = library("libc.so.6", wants={"libc.so.6": ["GLIBC_2.17"]}, machine=arch)
+    names = (f"{name}.{extension(era, arch)}" for name in (*EXTENSIONS, *OPTIONAL))
+    files.update({f"{lib}/lib-dynload/{name}": compiled for name in names})
+    return files
 
 
 def packages(era: Era, arch: str) -> dict[str, Content]:

@@ -357,6 +357,7 @@ SENTENCES = {
     "virtual-environment.base-missing": N_(
         "create a new virtual environment, and install the packages there"
     ),
+    "virtual-environment.linked-from-outside": N_("start the job by the path of the environment's Python"),
     "virtual-environment.not-executable": N_(
         "ask the owner to make the interpreter executable for the job's user"
     ),

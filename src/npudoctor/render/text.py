@@ -15,6 +15,8 @@ from npudoctor.render.printable import printable
 from npudoctor.render.problems import ProblemPrinter
 from npudoctor.render.style import PLAIN, Style
 
+_OF_A_PYTHON = {"python", "trial", "deep"}  # the groups of checks that examine the job's Python
+
 
 def report_text(
     report: Report,
@@ -33,7 +35,10 @@ def report_text(
     `notes`: show findings of severity info in full, as the reader selected these checks.
     """
     if quiet:
-        return printable(report.msg) + "\n"
+        # Who named no Python may compare the line with "ready".
+        note = _without_framework(report) if report.target.python_from == "option" else ""
+        text = _("{verdict}: {text}", verdict=report.msg, text=note) if note else report.msg
+        return printable(text) + "\n"
     closing = list(verdict_lines(report, style, whole=not notes))
     fix_command, _rooted, env_command = _next_commands(report)
     block = combined_lines(report, fix_command, env_command)
@@ -70,7 +75,8 @@ def verdict_lines(report: Report, style: Style, *, whole: bool = False) -> Itera
         # The report's message without the verdict, which the line begins with already.
         # The message is in the language of the output: a Chinese colon is another character, without a blank.
         parts.append(re.split(": |：", report.msg, maxsplit=1)[-1])
-    text = _(", ").join(parts) or (_without_framework(report) if whole else "")
+    note = _without_framework(report)
+    text = _(", ").join(filter(None, (*parts, note)))
     head = _("{verdict}: {text}", verdict=word, text=text) if text else word
     following = next_lines(report, whole=whole)
     lines = [printable(_("; ").join([head, *following]))]
@@ -81,12 +87,15 @@ def verdict_lines(report: Report, style: Style, *, whole: bool = False) -> Itera
 
 
 def _without_framework(report: Report) -> str:
-    """A note that no framework is installed, when the verdict is ready; "" otherwise."""
+    """A note that no framework is installed, when the verdict is ready and the report is about a Python; ""
+    otherwise. Without it READY of a job's Python says that the job can start."""
     target = report.target
     if report.verdict is not Verdict.READY or report.scope == "node" or target.python is None:
         return ""
-    text = _("no framework is installed in {python}", python=target.python.path)
-    return text if target.frameworks is not None and not target.frameworks else ""
+    groups = {row.group for row in report.results}
+    if target.frameworks != {} or not (target.python_from == "option" or groups & _OF_A_PYTHON):
+        return ""
+    return _("no framework is installed in {python}", python=target.python.path)
 
 
 def next_lines(report: Report, *, whole: bool = False) -> list[str]:
@@ -105,7 +114,8 @@ def next_lines(report: Report, *, whole: bool = False) -> list[str]:
     )
     if is_undetermined and report.verdict is Verdict.UNDETERMINED and report.target.root is None:
         lines.append(_("if it needs no accelerator: {command}", command="npudoctor check --expect none"))
-    if whole and not lines and report.verdict is Verdict.READY and report.target.root is None:
+    is_ready = report.verdict is Verdict.READY and not _without_framework(report)
+    if whole and not lines and is_ready and report.target.root is None:
         lines.append(_("next: {command}", command="npudoctor run COMMAND"))
     return lines
 

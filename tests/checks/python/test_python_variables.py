@@ -54,6 +54,17 @@ def judge(variables: Mapping[str, str], files: Optional[Mapping[str, Content]] =
     return ask(python_variables, fake_host({**python(), **(files or {})}, variables=variables, **more))
 
 
+STAMPED = "/data/releases/2026-11-27T10:00:00/site"
+RELEASE: dict[str, Content] = {f"{STAMPED}/einops/__init__.py": "", f"{STAMPED}/tool.py": ""}
+KERAS: dict[str, Content] = {
+    **package_files("keras", "3.15.1"),
+    **package_files("tensorflow-cpu", "2.21.0"),
+    f"{SITE}/tensorflow/__init__.py": "",
+    f"{SITE}/numpy/__init__.py": "",
+    f"{SITE}/keras/src/backend/__init__.py": 'elif backend() == "mlx":\nelse:\n"Unable to import backend"\n',
+}
+
+
 def scene(tmp: Path) -> Iterator[Asked]:
     """Each code, each way of putting it, each ending."""
     yield judge({"PYTHONHOME": "/opt/python"}, python_version="")
@@ -69,6 +80,10 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield judge({"PYTORCH_JIT": ""}, REFUSING)
     for name in ("PYTHONHASHSEED", "PYTHONUTF8", "PYTHONMALLOC", "PYTHONIOENCODING", "PYTHONTRACEMALLOC"):
         yield judge({name: "what"})
+    yield judge({"PYTHONPATH": STAMPED}, RELEASE)
+    yield judge({"PYTHONPATH": STAMPED}, {f"{STAMPED}/notes.txt": ""})
+    yield judge({"KERAS_BACKEND": "theano"}, KERAS)
+    yield judge({"KERAS_BACKEND": "jax"}, KERAS)
     newer: dict[str, Any] = {"python_version": "3.13.0"}
     for name in ("PYTHONINTMAXSTRDIGITS", "PYTHON_GIL", "PYTHON_CPU_COUNT", "PYTHON_FROZEN_MODULES"):
         yield judge({name: "what"}, **newer)
@@ -224,3 +239,76 @@ def test_a_value_that_the_frameworks_take(line: str) -> None:
 def test_logs_of_a_release_that_tells_no_names() -> None:
     without = {path: "" if "_registrations" in path else text for path, text in REFUSING.items()}
     assert framework_variables("TORCH_LOGS=what", without).codes == []
+
+
+def test_a_folder_with_colons_on_the_search_path() -> None:
+    (finding,) = judge({"PYTHONPATH": f"/a:{STAMPED}:/b"}, RELEASE).findings
+    assert (finding.code, finding.severity) == ("python-variables.hides-packages", Severity.ERROR)
+    assert f"has the folder {STAMPED}" in finding.message and "einops, tool" in finding.message
+    assert finding.fix is not None
+    made = "/data/releases/2026-11-27T10-00-00-site"
+    assert finding.fix.commands == (f"ln -s {STAMPED} {made}", f"export PYTHONPATH=/a:{made}:/b")
+
+
+def test_a_folder_with_colons_whose_modules_are_found_elsewhere() -> None:
+    elsewhere: dict[str, Content] = {f"{SITE}/einops/__init__.py": "", f"{SITE}/tool.py": ""}
+    (finding,) = judge({"PYTHONPATH": STAMPED}, {**RELEASE, **elsewhere}).findings
+    assert finding.severity is Severity.WARNING
+
+
+def test_entries_that_are_no_parts_of_one_name() -> None:
+    """Each exists, or their text together does not, or it is an image, whose variables nobody knows."""
+    split: dict[str, Content] = {"/data/releases/2026-11-27T10/x.py": ""}
+    assert judge({"PYTHONPATH": STAMPED}, {**RELEASE, **split}).status is Status.SKIPPED
+    for value in ("/gone:/away", "/a::/b", f"{STAMPED}x", ""):
+        assert judge({"PYTHONPATH": value}, RELEASE).status is Status.SKIPPED
+
+
+def test_a_folder_with_colons_that_may_not_be_looked_into() -> None:
+    assert judge({"PYTHONPATH": STAMPED}, {"/data/releases": unreadable()}).status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("theano", "which this Keras does not know"), ("jax", "which is not installed")]
+)
+def test_a_back_end_that_keras_cannot_use(name: str, words: str) -> None:
+    by_file = {"/home/ann/.keras/keras.json": f'{{"backend": "{name}"}}'}
+    (of_variable,) = judge({"KERAS_BACKEND": name}, KERAS).findings
+    (of_file,) = judge({"HOME": "/home/ann"}, {**KERAS, **by_file}).findings
+    for finding, source in ((of_variable, "KERAS_BACKEND"), (of_file, "/home/ann/.keras/keras.json")):
+        assert (finding.code, finding.severity) == ("python-variables.framework-refuses", Severity.ERROR)
+        assert finding.message.startswith(f"{source} names the back end {name}") and words in finding.message
+        assert finding.fix is not None and finding.fix.commands == ("export KERAS_BACKEND=tensorflow",)
+
+
+@pytest.mark.parametrize("name", ["tensorflow", "numpy", "mlx", ""])
+def test_a_back_end_that_keras_can_use(name: str) -> None:
+    """One that only a newer Keras knows is among them."""
+    assert judge({"KERAS_BACKEND": name}, KERAS).codes == []
+
+
+def test_settings_of_keras_that_it_does_not_read() -> None:
+    """The variable decides before the file; Keras 2 has no such refusal; what is no JSON is passed over."""
+    theano, broken = '{"backend": "theano"}', '{"backend": "theano"'
+    path, home = "/home/ann/.keras/keras.json", {"HOME": "/home/ann"}
+    assert judge({**home, "KERAS_BACKEND": "tensorflow"}, {**KERAS, path: theano}).codes == []
+    assert judge(home, {**KERAS, path: broken}).codes == []
+    older: dict[str, Content] = {**KERAS, f"{SITE}/keras/src/backend/__init__.py": ""}
+    assert judge(home, {**older, path: theano}).codes == []
+    assert judge({**home, "KERAS_HOME": "/data/keras"}, {**KERAS, path: theano}).codes == []
+
+
+def test_settings_of_keras_beside_another_framework() -> None:
+    """A job of torch may never import Keras; with torch alone the file is a warning."""
+    files = {path: content for path, content in KERAS.items() if "tensorflow" not in path}
+    files.update(
+        {f"{SITE}/torch/__init__.py": "", "/home/ann/.keras/keras.json": '{"backend": "tensorflow"}'}
+    )
+    (finding,) = judge({"HOME": "/home/ann"}, files).findings
+    assert finding.severity is Severity.WARNING
+    assert finding.fix is not None and finding.fix.commands == ("export KERAS_BACKEND=torch",)
+
+
+def test_settings_of_keras_that_may_not_be_read() -> None:
+    files: dict[str, Content] = {**KERAS, "/home/ann/.keras/keras.json": unreadable()}
+    assert judge({"HOME": "/home/ann"}, files).status is Status.UNKNOWN

@@ -13,7 +13,7 @@ from npudoctor import Severity, Status
 from npudoctor.checks.python.standard_library import standard_library
 from npudoctor.core.errors import DoesNotRun
 from npudoctor.core.once import Once
-from npudoctor.facts.python.standard_library import EXTENSIONS, MODULES, OPTIONAL, PACKAGES
+from npudoctor.facts.python.standard_library import EXTENSIONS, MODULES, NEEDED_BY, OPTIONAL, PACKAGES
 from npudoctor.host.python.interpreter import Layout
 from npudoctor.testing import Asked, Content, ask, fake_host, unreadable
 
@@ -30,6 +30,10 @@ HUB: dict[str, Content] = {
     f"{SITE}/huggingface_hub-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: huggingface-hub\n"
     "Version: 1.0\n",
 }
+DATASETS: dict[str, Content] = {
+    f"{SITE}/datasets-5.2.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: datasets\nVersion: 5.2.0\n",
+    f"{SITE}/datasets/__init__.py": "",
+}
 
 
 def whole() -> dict[str, Content]:
@@ -37,7 +41,9 @@ def whole() -> dict[str, Content]:
     files: dict[str, Content] = {f"{PREFIX}/bin/python3.11": library(interpreter=LOADER)}
     files.update({f"{LIB}/{name}.py": "x = 1\n" for name in MODULES})
     files.update({f"{LIB}/{name}/__init__.py": "" for name in PACKAGES})
+    files.update({f"{LIB}/{name}.py": "x = 1\n" for names in NEEDED_BY.values() for name in names})
     files[f"{LIB}/json/decoder.py"] = "x = 1\n"
+    files[f"{DYNLOAD}/termios{END}"] = library()
     files.update({f"{DYNLOAD}/{name}{END}": library() for name in (*EXTENSIONS, *OPTIONAL)})
     return {**files, **TORCH}
 
@@ -143,6 +149,23 @@ def test_what_this_user_may_not_read() -> None:
 @pytest.mark.parametrize(("more", "code"), [({}, "optional-module"), (HUB, "module-missing")])
 def test_ssl_is_needed_by_the_hub(more: dict[str, Content], code: str) -> None:
     assert judge({**changed(f"{DYNLOAD}/_ssl"), **more}).codes == [f"standard-library.{code}"]
+
+
+@pytest.mark.parametrize(
+    ("gone", "more", "codes"),
+    [
+        (f"{LIB}/zoneinfo", {}, []),
+        (f"{LIB}/zoneinfo", HUB, []),
+        (f"{LIB}/zoneinfo", DATASETS, ["standard-library.module-missing"]),
+        (f"{DYNLOAD}/termios", DATASETS, ["standard-library.module-missing"]),
+        (f"{DYNLOAD}/_lzma", HUB, ["standard-library.optional-module"]),
+        (f"{DYNLOAD}/_lzma", DATASETS, ["standard-library.module-missing"]),
+        (f"{LIB}/configparser", {}, []),
+        (f"{LIB}/configparser", HUB, ["standard-library.module-missing"]),
+    ],
+)
+def test_what_only_some_packages_import(gone: str, more: dict[str, Content], codes: list[str]) -> None:
+    assert judge({**changed(gone), **more}).codes == codes
 
 
 def test_one_that_does_not_start_is_looked_at() -> None:

@@ -163,3 +163,65 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield told(LOST)
     yield told({**WELL, "/opt/python3.11/bin/python3": "ELF"})
     yield told({**WELL, LAUNCHER: "#!/old/bin/python3\n"})
+
+
+LINK, OUTSIDE = "/usr/local/bin/python-train", "/opt/python3.11/bin/python3"
+LINKED: dict[str, Content] = {
+    **WELL,
+    f"{VENV}/lib/python3.11/site-packages/torch-2.7.1.dist-info/METADATA": "Name: torch\nVersion: 2.7.1\n",
+    LINK: link(f"{VENV}/bin/python3"),
+}
+
+
+def told_of_link(files: dict[str, Content], python: str = LINK, *, path: tuple[str, ...] = ()) -> Asked:
+    host = fake_host(files, python=python, python_version="3.11.7", search_path=path)
+    return ask(virtual_environment, host)
+
+
+def test_a_link_from_elsewhere_to_the_python_of_an_environment() -> None:
+    (finding,) = told_of_link(LINKED).findings
+    assert (finding.code, finding.severity) == (
+        "virtual-environment.linked-from-outside", Severity.ERROR,
+    )  # fmt: skip
+    assert f"{LINK} is a link to {VENV}/bin/python3" in finding.message and "torch 2.7.1" in finding.message
+    assert finding.fix is not None and finding.fix.commands[0].endswith(f"{LINK} {VENV}/bin/python3")
+
+
+def test_a_link_to_the_folder_of_programs_and_one_link_more() -> None:
+    by_folder = {**LINKED, "/opt/bin-train": link(f"{VENV}/bin")}
+    assert told_of_link(by_folder, "/opt/bin-train/python3").codes == [
+        "virtual-environment.linked-from-outside"
+    ]
+    twice = {**LINKED, "/usr/bin/python-team": link(LINK)}
+    assert told_of_link(twice, "/usr/bin/python-team").codes == ["virtual-environment.linked-from-outside"]
+
+
+def test_links_that_lose_nothing() -> None:
+    """To all of an environment; to a Python without settings; where this Python has the same frameworks."""
+    whole = {**LINKED, "/opt/current": link(VENV)}
+    assert told_of_link(whole, "/opt/current/bin/python3").codes == []
+    assert told_of_link({**LINKED, LINK: link(OUTSIDE)}).status is Status.SKIPPED
+    site = f"{VENV}/lib/python3.11/site-packages"
+    assert told_of_link(LINKED, path=(site,)).status is Status.SKIPPED
+    bare = {path: content for path, content in LINKED.items() if "torch" not in path}
+    assert told_of_link(bare).status is Status.SKIPPED
+
+
+def test_a_link_whose_environment_is_closed() -> None:
+    assert told_of_link({**LINKED, VENV: unreadable()}).status is Status.UNKNOWN
+
+
+def test_the_script_in_the_place_of_the_link_starts_the_environment(tmp_path: Path) -> None:
+    """The remedy is typed: what it leaves is run, and Python finds the environment."""
+    import subprocess
+    import sys
+
+    from npudoctor.checks.python.virtual_environment import _SCRIPT
+
+    folder, path = tmp_path / "venv", tmp_path / "python"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    path.symlink_to(folder / "bin/python")
+    question = [str(path), "-c", "import sys; print(sys.prefix)"]
+    assert subprocess.run(question, capture_output=True, text=True, check=True).stdout != f"{folder}\n"
+    subprocess.run(["sh", "-c", _SCRIPT, str(path), str(folder / "bin/python")], check=True)
+    assert subprocess.run(question, capture_output=True, text=True, check=True).stdout == f"{folder}\n"

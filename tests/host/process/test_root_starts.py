@@ -214,7 +214,7 @@ def test_no_script_is_run_for_an_interpreter(base: Path, tmp_path: Path, mark: P
     folder.mkdir()
     folder.chmod(0o1777)
     theirs(shim(folder / "bash", "#!/bin/sh", f"mkdir {mark}"))
-    path = shim(tmp_path / "shims/python3", first, f'exec {base}/bin/python3 "$@"')
+    path = shim(tmp_path / "shims/python3", first, f'exec bash -c "exec {base}/bin/python3" "$@"')
     with pytest.raises(CannotTell, match=r"a script, which npudoctor does not run as root: .* with --python"):
         looked(path, PATH=f"{folder}:/usr/bin:/bin")
     assert not mark.exists()
@@ -251,3 +251,27 @@ def test_a_shim_of_pyenv_is_followed_without_running_it(
     if variable == "system":
         expected = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else str(path)
     assert made._resolve_shim() == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "is_followed"),
+    [
+        ('exec "{python}" "$@"', True),
+        ("# of the team\nexec '{python}' \"$@\"", True),
+        ('exec {python} "$@"', True),
+        ('export LD_PRELOAD=/x.so\nexec "{python}" "$@"', False),
+        ('exec "{python}" -I "$@"', False),
+        ('exec "$HOME/python" "$@"', False),
+        ('exec "{python}.gone" "$@"', False),
+    ],
+)
+def test_a_script_that_only_starts_a_python_is_followed(
+    base: Path, tmp_path: Path, line: str, is_followed: bool
+) -> None:
+    """Anything else in it may change what is started, which only a start would show."""
+    python = str(base / "bin/python3")
+    text = line.format(python=python)
+    path = shim(tmp_path / "python-train", "#!/bin/sh", text)
+    assert interpreter(path)._resolve_shim() == (python if is_followed else str(path))
+    by_path = shim(tmp_path / "python-env", "#!/usr/bin/env bash", text)
+    assert interpreter(by_path)._resolve_shim() == str(by_path)

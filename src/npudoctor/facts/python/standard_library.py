@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from npudoctor.core.errors import CannotTell
@@ -38,7 +38,12 @@ EXTENSIONS = (
 # What frameworks do without, and data sets, downloads or compressed files do not.
 OPTIONAL = ("_bz2", "_hashlib", "_lzma", "_sqlite3", "_ssl")
 # Distributions whose import fails without one of these, as seen with those of 2026.
-NEEDED_BY = {"huggingface-hub": ("_ssl",)}
+# They were taken away one by one from Python 3.11, with huggingface-hub 2.4.0 and datasets 5.2.0.
+NEEDED_BY = {
+    "huggingface-hub": ("_ssl", "configparser", "decimal", "mimetypes", "secrets", "shlex"),
+    "datasets": ("_bz2", "_lzma", "sysconfig", "termios", "xml", "zoneinfo"),
+}
+_COMPILED = ("termios",)  # of these; those of OPTIONAL are looked for anyway
 # Files that other modules import, which not every release has.
 _IF_PRESENT = (
     "_collections_abc",
@@ -107,16 +112,24 @@ def _find_candidates(host: Host, layout: Layout, version: str) -> Iterator[str]:
         yield from (f"{real.rsplit('/', 2)[0]}/{lib}{end}" for lib in ("lib", "lib64"))
 
 
+def list_needed(host: Host) -> tuple[str, ...]:
+    """Return the modules that only some installed distributions import, apart from those of OPTIONAL."""
+    needed = (modules for name, modules in NEEDED_BY.items() if host.interpreter.installed(name) is not None)
+    return tuple(module for modules in needed for module in modules if module not in OPTIONAL)
+
+
 def find_optional(host: Host) -> frozenset[str]:
     """Return the modules without which all that is installed here can be imported."""
     needed = (modules for name, modules in NEEDED_BY.items() if host.interpreter.installed(name) is not None)
     return frozenset(OPTIONAL).difference(*needed)
 
 
-def find_flaws(host: Host, library: StandardLibrary) -> Iterator[Flaw]:
-    """Yield what is missing, damaged or closed to this user of the modules that frameworks import."""
+def find_flaws(host: Host, library: StandardLibrary, more: Sequence[str] = ()) -> Iterator[Flaw]:
+    """Yield what is missing, damaged or closed to this user of the modules that frameworks import, and of
+    `more`."""
     sources: dict[str, str] = {}
-    for module in (*MODULES, *_IF_PRESENT):
+    plain = (*MODULES, *(module for module in more if module not in _COMPILED))
+    for module in (*plain, *_IF_PRESENT):
         sources[f"{module}.py"] = module
     names = frozenset(host.files.names(library.folder))
     for package in PACKAGES:
@@ -133,11 +146,12 @@ def find_flaws(host: Host, library: StandardLibrary) -> Iterator[Flaw]:
             if name.endswith(".py"):
                 sources[f"{package}/{name}"] = f"{package}.{name[:-3]}".replace(".__init__", "")
     # A package from some release on: importlib.metadata, pathlib, re.
-    for module in MODULES:
+    for module in plain:
         if not {module, f"{module}.py", f"{module}.pyc"} & names:
             yield Flaw("absent", module, f"{library.folder}/{module}.py")
     yield from _find_damaged_sources(host, library, sources)
-    yield from _find_flaws_of_extensions(host, library)
+    compiled = (*EXTENSIONS, *OPTIONAL, *(module for module in more if module in _COMPILED))
+    yield from _find_flaws_of_extensions(host, library, compiled)
 
 
 def _find_damaged_sources(host: Host, library: StandardLibrary, sources: dict[str, str]) -> Iterator[Flaw]:
@@ -168,7 +182,7 @@ def _find_damaged_sources(host: Host, library: StandardLibrary, sources: dict[st
             yield Flaw("damaged", sources[path], f"{library.folder}/{code.path_of(path)}")
 
 
-def _find_flaws_of_extensions(host: Host, library: StandardLibrary) -> Iterator[Flaw]:
+def _find_flaws_of_extensions(host: Host, library: StandardLibrary, modules: Sequence[str]) -> Iterator[Flaw]:
     """Yield those of compiled modules: what is neither a file nor compiled in, no library, or lacks one."""
     compiled_in, place = library.built_in, library.extensions
     if place is None:  # every build has this folder: without it Python itself prints a warning at each start
@@ -184,7 +198,7 @@ def _find_flaws_of_extensions(host: Host, library: StandardLibrary) -> Iterator[
         yield Flaw("closed", "lib-dynload", place)
         return
     loader = None
-    for module in (*EXTENSIONS, *OPTIONAL):
+    for module in modules:
         if compiled_in is not None and module in compiled_in:
             continue
         if not any(name.startswith(f"{module}.") for name in names):

@@ -1,5 +1,5 @@
-"""Finds the interpreter that a shim of pyenv would start, by reading the files that it reads; root must not
-run the shim, which is a script."""
+"""Finds the interpreter that a shim of pyenv, or a script of one line, would start, by reading what it reads;
+root must not run it, as it is a script."""
 
 from __future__ import annotations
 
@@ -13,18 +13,28 @@ from npudoctor.host.fs.files import Files
 
 _LIMIT = 4096
 _SHIM = pattern(r'^exec "(/[^"$`\\]+)/libexec/pyenv" exec ', re.MULTILINE)
+# Nothing but a start of the interpreter by its absolute path: anything else may change what is started, as
+# may a shell that is looked for in PATH.
+_WRAPPER = pattern(
+    r"""#!\s*/(?:usr/)?bin/(?:ba|da)?sh[ ]*\n(?:[ \t]*(?:#[^\n]*)?\n)*"""
+    r"""exec (?:"(/[^"$`\\\n]+)"|'(/[^'\n]+)'|(/[\w./+@:-]+)) "\$@"\s*\Z"""
+)
 _VERSION = pattern(r"[\w.+-]+\Z")
 
 
 def find_shim_target(
     files: Files, variables: Mapping[str, str], path: str, read_working_folder: Callable[[], Optional[str]]
 ) -> Optional[str]:
-    """The path of the interpreter; None if `path` is not a shim of pyenv, or if it would start none."""
+    """The path of the interpreter; None if `path` is no shim of pyenv and no such script, or starts none."""
     try:
         head = files.read(path, _LIMIT) or b""
     except CannotTell:
         return None
-    shim = _SHIM.search(head.decode("utf-8", "surrogateescape")) if head.startswith(b"#!") else None
+    text = head.decode("utf-8", "surrogateescape") if head.startswith(b"#!") else ""
+    wrapper, shim = _WRAPPER.match(text), _SHIM.search(text)
+    if wrapper is not None:
+        target: str = wrapper[1] or wrapper[2] or wrapper[3]
+        return target if target != path and files.stat(target) is not None else None
     if shim is None:
         return None
     name, root = path.rpartition("/")[2], shim[1]
