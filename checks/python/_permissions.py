@@ -137,9 +137,19 @@ def _open_fix(host: Host, paths: Sequence[str]) -> Fix:
     if owners != [host.identity.euid]:
         names = " / ".join(user_name(uid) for uid in owners if uid) or "root"
         title = _("as {owner}, make the installed files readable for all users", owner=names)
+    # The mode allows it to all, and yet the kernel refuses: an access control list names this user.
+    listed = [entry.path for entry in entries if _allows_all(entry)]
+    rest = [path for path in paths if path not in listed]
+    lines = [("setfacl", "-R", "-b", *listed)] if listed else []
+    lines += [("chmod", "-R", "a+rX", *rest)] if rest else []
     return Fix(
         title,
-        steps=(Command(("chmod", "-R", "a+rX", *paths)),),
+        steps=tuple(map(Command, lines)),
         risk=Risk.MANUAL,
         needs_root=owners != [host.identity.euid],
     )
+
+
+def _allows_all(entry: PathStatus) -> bool:
+    wanted = 0o555 if entry.is_dir else 0o444
+    return entry.permissions & wanted == wanted
