@@ -230,6 +230,24 @@ def test_vendored_packages_are_mended_where_they_are() -> None:
     assert "--break-system-packages" not in pip_reinstall(host, "so", "numpy==2.1.0").commands[0]
 
 
+def test_the_systems_own_pip_is_never_removed() -> None:
+    """A vendored pip without its parts hides it; ensurepip refuses there, and dpkg's files are dpkg's."""
+    debian = "/usr/lib/python3/dist-packages"
+    files: dict[str, Content] = {
+        f"{LIB}/os.py": "",
+        f"{LIB}/ensurepip/__init__.py": "",
+        f"{debian}/pip/__init__.py": "",
+        f"{debian}/pip-23.0.1.dist-info/METADATA": "Name: pip\nVersion: 23.0.1\n",
+        f"{EXTRA}/pip-25.3.dist-info/METADATA": "Name: pip\nVersion: 25.3\n",
+        f"{EXTRA}/pip-25.3.dist-info/RECORD": "pip/__init__.py,sha256=x,3\n",
+        f"{EXTRA}/pip/__main__.py": "",
+    }
+    for more in ({}, MANAGED):
+        host = fake_host({**files, **more}, variables=LED, search_path=(EXTRA, LIB, debian))
+        fix: Fix = pip_install(host, "so", "six")
+        assert not any("rm -r" in line or "ensurepip" in line for line in fix.commands), fix.commands
+
+
 def test_two_versions_in_an_entry_become_one() -> None:
     """`pip install --target` twice: both metadata are there, and pip removes none of the other version."""
     files: dict[str, Content] = {**WHOLE, **PIP}
