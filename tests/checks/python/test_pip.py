@@ -246,6 +246,7 @@ def test_the_systems_own_pip_is_never_removed() -> None:
         host = fake_host({**files, **more}, variables=LED, search_path=(EXTRA, LIB, debian))
         fix: Fix = pip_install(host, "so", "six")
         assert not any("rm -r" in line or "ensurepip" in line for line in fix.commands), fix.commands
+        assert more or fix.commands == ("/usr/bin/python3 -I -m pip install six",)
 
 
 def test_two_versions_in_an_entry_become_one() -> None:

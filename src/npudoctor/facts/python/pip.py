@@ -7,7 +7,7 @@ from typing import Optional
 
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.python.frameworks import closure_of
-from npudoctor.facts.python.pip_health import find_other_pip, is_pip_well
+from npudoctor.facts.python.pip_health import find_other_pip, is_pip_covered, is_pip_well
 from npudoctor.host.host import Host
 from npudoctor.host.process.commands import FOLDERS
 from npudoctor.host.python.installed_files import read_installer
@@ -22,7 +22,8 @@ def pip_argv(host: Host, *arguments: str) -> Argv:
     """The arguments of a pip that works: of this interpreter, of uv, or of another Python; for an image, run
     inside it."""
     path = host.interpreter.path
-    argv: Argv = (path, "-m", "pip", *arguments)
+    isolated: Argv = ("-I",) if is_pip_covered(host) else ()
+    argv: Argv = (path, *isolated, "-m", "pip", *arguments)
     if uses_uv(host):
         argv = ("uv", "pip", arguments[0], "--python", path, *arguments[1:])
     elif arguments and not _has_or_gets_pip(host):
