@@ -131,15 +131,27 @@ def _stat(host: Host, path: str) -> Optional[PathStatus]:
 
 def _open_fix(host: Host, paths: Sequence[str]) -> Fix:
     """Return the line that makes them readable for all, typed by their owner or root."""
-    entries = [entry for entry in (_stat(host, path) for path in paths) if entry is not None]
+    by_path = {path: entry for path in paths for entry in (_stat(host, path),) if entry is not None}
+    entries = list(by_path.values())
     owners = sorted({entry.uid for entry in entries})
     title = _("make the installed files readable for all users")
     if owners != [host.identity.euid]:
         names = " / ".join(user_name(uid) for uid in owners if uid) or "root"
         title = _("as {owner}, make the installed files readable for all users", owner=names)
+    # The mode allows it to all, and yet the kernel refuses: an access control list names this user.
+    listed = [path for path, entry in by_path.items() if _allows_all(entry)]
+    rest = [path for path in paths if path not in listed]
+    lines: list[tuple[str, ...]] = [("setfacl", "-R", "-b", *listed)] if listed else []
+    if rest:
+        lines.append(("chmod", "-R", "a+rX", *rest))
     return Fix(
         title,
-        steps=(Command(("chmod", "-R", "a+rX", *paths)),),
+        steps=tuple(map(Command, lines)),
         risk=Risk.MANUAL,
         needs_root=owners != [host.identity.euid],
     )
+
+
+def _allows_all(entry: PathStatus) -> bool:
+    wanted = 0o555 if entry.is_dir else 0o444
+    return entry.permissions & wanted == wanted

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Optional
 
 from npudoctor import Command, FileMark, Fix, Host, Risk, _
-from npudoctor.checks.python._pythonpath import uncover_packages
+from npudoctor.checks.python._pythonpath import VALUED, uncover_packages
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.python.closure import Requirement, find_excluding, join_specifiers
@@ -39,8 +39,6 @@ TRITON_ASCEND = "triton-ascend"
 WHEELS = "npudoctor-wheels"  # below the working directory of who types the lines
 # --no-deps: what the package requires is installed already and must not change.
 _AGAIN = ("install", "--force-reinstall", "--no-deps")
-# Options of pip that have a value.
-_VALUED = ("--dest", "--find-links", "--extra-index-url")
 # Where builds of PyTorch with a local version (2.9.0+cpu) are to be had: PyPI takes none.
 _TORCH_INDEX = "https://download.pytorch.org/whl/"
 _TORCH_FAMILY = ("torch", "torchvision", "torchaudio")
@@ -107,7 +105,7 @@ def _complete_lines(host: Host, lines: Sequence[PipLine]) -> Iterator[PipLine]:
         if line[0] in ("install", "download") and "--no-index" not in line:
             indexes = [index for index in map(_index_of, _list_fetched(host, line)) if index]
         more = [word for index in dict.fromkeys(indexes) for word in ("--extra-index-url", index)]
-        if changes and is_managed(host):
+        if changes and is_managed(host) and "--target" not in line:  # a folder is nobody's but its owner's
             more.append("--break-system-packages")
         yield pip_argv(host, *line, *more)
 
@@ -231,7 +229,7 @@ def pip_replace(host: Host, title: str, names: Sequence[str], requirement: str, 
 
 def _names(line: PipLine) -> list[str]:
     """Return the names of the distributions in a line of pip; paths of wheels are left out."""
-    words = [word for before, word in zip(line, line[1:]) if before not in _VALUED]
+    words = [word for before, word in zip(line, line[1:]) if before not in VALUED]
     names = (re.match(r"[A-Za-z0-9][\w.-]*", word) for word in words if not word.endswith(".whl"))
     return [match[0].rstrip(".-") for match in names if match]
 

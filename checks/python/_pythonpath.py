@@ -16,6 +16,9 @@ from npudoctor.host.python.interpreter import Distribution, normalize_name
 
 PipLine = tuple[str, ...]
 Complete = Callable[[PipLine], Iterable[PipLine]]
+# Options of pip that have a value.
+VALUED = ("--dest", "--find-links", "--extra-index-url", "--target")
+NAMED = 3  # packages of a title
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
 
@@ -48,7 +51,7 @@ def _lies_only_in(host: Host, root: Distribution, real: str) -> bool:
 
 def uncover_packages(host: Host, name: str, lines: Sequence[PipLine], complete: Complete) -> Optional[Fix]:
     """Return the fix if PYTHONPATH provides this package, so that what pip installs would not be found: it
-    removes the entry, or changes the package there if the entry provides a framework as well.
+    removes the entry, or changes the package there if Python would lose a framework or this package with it.
 
     `complete`: makes of a line of pip what is typed.
     """
@@ -56,19 +59,34 @@ def uncover_packages(host: Host, name: str, lines: Sequence[PipLine], complete: 
         entry = entry_of(host, copy)
         if entry is None or _is_only_pinned(copy, lines):
             continue
-        frameworks = frameworks_only_in(host, entry)
+        lost = _list_lost(host, entry, copy)
         title = _(
             "remove {entry} from PYTHONPATH: its {name} hides the one that pip installs",
             entry=entry,
             name=copy.label,
         )
-        if not frameworks:
+        if not lost:
             return _shorten_pythonpath(host, entry, title)
-        requirements = [word for line in lines for word in line[1:] if _is_requirement(word)]
-        return _replace_in_entry(host, entry, copy, requirements, complete) or _move_to_interpreter(
-            host, entry, frameworks, requirements, complete
+        requirements = [word for line in lines for word in _list_requirements(line)]
+        return _replace_in_entry(host, entry, lost, requirements, complete) or _move_to_interpreter(
+            host, entry, lost, requirements, complete
         )
     return None
+
+
+def _list_lost(host: Host, entry: str, copy: Distribution) -> list[Distribution]:
+    """Return what Python would not find any more without the entry: frameworks, else this package, with the
+    others that the entry alone provides, as a folder of vendored packages has them."""
+    frameworks = frameworks_only_in(host, entry)
+    real = host.files.real(entry) or entry
+    if frameworks or not _lies_only_in(host, copy, real):
+        return frameworks
+    others = [
+        other
+        for other in host.interpreter.all_installed()
+        if (host.files.real(site_of(other)) or site_of(other)) == real and _lies_only_in(host, other, real)
+    ]
+    return list({normalize_name(other.name): other for other in (copy, *others)}.values())
 
 
 def _is_only_pinned(copy: Distribution, lines: Sequence[PipLine]) -> bool:
@@ -78,31 +96,52 @@ def _is_only_pinned(copy: Distribution, lines: Sequence[PipLine]) -> bool:
         line[0] == "install"
         and "--force-reinstall" not in line
         and copy.requirement in line
-        and len(list(filter(_is_requirement, line[1:]))) > 1
+        and len(_list_requirements(line)) > 1
         for line in about
     )
 
 
-def _is_requirement(word: str) -> bool:
-    return not word.startswith("-") and "/" not in word and not word.endswith("==")
+def _list_requirements(line: PipLine) -> list[str]:
+    """The packages that a line of pip names with a version or without, not its options and their values."""
+    words = [word for before, word in zip(line, line[1:]) if before not in VALUED]
+    return [
+        word for word in words if not word.startswith("-") and "/" not in word and not word.endswith("==")
+    ]
 
 
 def _replace_in_entry(
-    host: Host, entry: str, copy: Distribution, requirements: Sequence[str], complete: Complete
+    host: Host,
+    entry: str,
+    lost: Sequence[Distribution],
+    requirements: Sequence[str],
+    complete: Complete,
 ) -> Optional[Fix]:
-    """Return the lines that install the package into the entry; None if pip would replace folders there that
+    """Return the lines that install the packages into the entry; None if pip would replace folders there that
     other packages share (google, nvidia)."""
-    wanted = [word for word in requirements if _name_of(word) == normalize_name(copy.name)]
-    if not wanted or not _owns_its_folders(host, copy):
+    wanted = {_name_of(word): word for word in requirements}
+    copies = {name: host.interpreter.distributions(name)[:1] for name in wanted}
+    there = {name: found[0] for name, found in copies.items() if found and entry_of(host, found[0]) == entry}
+    # Of a line that changes some and pins the others, those are meant that it changes.
+    changed = {name: copy for name, copy in there.items() if wanted[name] != copy.requirement}
+    there = changed or there
+    if not there or not all(_owns_its_folders(host, copy) for copy in there.values()):
         return None
-    steps = list(complete(("install", "--upgrade", "--no-deps", "--target", entry, wanted[-1])))
-    if wanted[-1] != copy.requirement and not uses_uv(host):
-        steps.append(("rm", "-r", copy.folder))  # with --target pip leaves the metadata of the other version
+    words = [wanted[name] for name in there]
+    steps = list(complete(("install", "--upgrade", "--no-deps", "--target", entry, *words)))
+    # With --target pip leaves the metadata of other versions. uv removes that of one, and takes "-" for "_".
+    left = [
+        copy.folder
+        for name in there
+        for copy in host.interpreter.distributions(name)
+        if entry_of(host, copy) == entry and copy.requirement != wanted[name]
+    ]
+    if left and not uses_uv(host):
+        steps.append(("rm", "-r", *left))
     title = _(
         "replace {name} in {entry}, which PYTHONPATH searches first and which provides {frameworks}",
-        name=copy.label,
+        name=", ".join(copy.label for copy in there.values()),
         entry=entry,
-        frameworks=", ".join(root.label for root in frameworks_only_in(host, entry)),
+        frameworks=", ".join(copy.label for copy in lost[:NAMED]) + (" ..." if len(lost) > NAMED else ""),
     )
     return Fix(title, tuple(map(Command, steps)), risk=Risk.MANUAL, needs_root=False)
 
@@ -132,7 +171,8 @@ def _move_to_interpreter(
         _(
             "remove {entry} from PYTHONPATH and install what only this entry provides: {frameworks}",
             entry=entry,
-            frameworks=", ".join(root.name for root in frameworks),
+            frameworks=", ".join(root.name for root in frameworks[:NAMED])
+            + (" ..." if len(frameworks) > NAMED else ""),
         ),
     )
     names = set(map(_name_of, requirements))

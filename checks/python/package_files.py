@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Optional, Union
+from typing import Union
 
 from npudoctor import (
     ERROR,
@@ -166,20 +166,17 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     if copies:
         folders = [name for name in host.interpreter.layout().search_path if name.endswith("-packages")]
         yield from find_dead_links(host, folders)
-    file_count, closed_folders = 0, []
+    closed_folders = []
     damages: list[tuple[Distribution, DistributionDamage]] = []
     for copy in copies:
-        damage: Optional[DistributionDamage] = None
-        if find_closed_metadata(host, copy):  # there is no list of its files
+        closed_paths = find_closed_metadata(host, copy)
+        if closed_paths:  # there is no list of its files
+            yield _soften(host, copy, report_closed_metadata(host, copy, closed_paths))
             closed_folders.append(copy.folder)
         else:
-            damage = find_damage(host.files, copy, list_recorded_files(host, copy))
-            damages.append((copy, damage))
-            file_count += damage.listed
-        for finding in _judge_copy(host, copy, damage):
-            is_gone = finding.code == "package-files.missing"
-            is_mild = finding.severity is ERROR and is_done_without(host, copy, is_gone)
-            yield replace(finding, severity=WARNING) if is_mild else finding
+            damages.append((copy, find_damage(host.files, copy, list_recorded_files(host, copy))))
+    yield from _judge_damages(host, damages)
+    file_count = sum(damage.listed for _copy, damage in damages)
     yield Facts({"distributions": len(copies), "files": file_count})
     yield from (_report_interrupted(host, install) for install in stopped)
     yield from (_report_half(host, half) for half in half_packages)
@@ -190,11 +187,41 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise CannotTell(_("this user has no permission to read {folders}", folders=folders_text))
 
 
-def _judge_copy(host: Host, copy: Distribution, damage: Optional[DistributionDamage]) -> Iterator[Finding]:
-    """Report what is wrong with one distribution; `damage`: None where its metadata is closed."""
-    if damage is None:
-        yield report_closed_metadata(host, copy, find_closed_metadata(host, copy))
-        return
+def _judge_damages(
+    host: Host, damages: Sequence[tuple[Distribution, DistributionDamage]]
+) -> Iterator[Finding]:
+    """Judge each package, and give those that lack files one line: what cut a tree cut many of them, and who
+    reinstalls one after the other asks as many times."""
+    lacking = [
+        [_soften(host, copy, finding) for finding in _judge_sizes(host, copy, damage)]
+        for copy, damage in damages
+    ]
+    torn = [
+        copy
+        for (copy, _damage), findings in zip(damages, lacking)
+        if copy.version and any(finding.severity == ERROR for finding in findings)
+    ]
+    together = _reinstall_all(host, torn) if len(torn) > 1 else None
+    for (copy, damage), findings in zip(damages, lacking):
+        for finding in findings:
+            is_torn = together is not None and copy in torn and finding.severity == ERROR
+            yield replace(finding, fix=together) if is_torn else finding
+        others = (
+            *_judge_metadata(host, copy),
+            *_find_two_versions(host, copy),
+            *_judge_contents(host, copy, damage),
+        )
+        yield from (_soften(host, copy, finding) for finding in others)
+
+
+def _soften(host: Host, copy: Distribution, finding: Finding) -> Finding:
+    """Return the finding, as a warning where the imports are known to work without this package."""
+    is_gone = finding.code == "package-files.missing"
+    is_mild = finding.severity is ERROR and is_done_without(host, copy, is_gone)
+    return replace(finding, severity=WARNING) if is_mild else finding
+
+
+def _judge_sizes(host: Host, copy: Distribution, damage: DistributionDamage) -> Iterator[Finding]:
     missing = [*_filter_missing(host, copy, damage.missing), *_find_missing_programs(host, copy)]
     if missing:
         text = _("{name}: {count} of {all} modules and libraries are missing, such as {path}")
@@ -202,9 +229,15 @@ def _judge_copy(host: Host, copy: Distribution, damage: Optional[DistributionDam
     if damage.short:
         text = _("{name}: {count} of {all} modules and libraries are truncated, such as {path}")
         yield _finding(host, "package-files.cut-short", text, copy, damage.short, damage.listed)
-    yield from _judge_metadata(host, copy)
-    yield from _find_two_versions(host, copy)
-    yield from _judge_contents(host, copy, damage)
+
+
+def _reinstall_all(host: Host, copies: Sequence[Distribution]) -> Fix:
+    names = ", ".join(copy.label for copy in copies[:SHOWN])
+    title = _("reinstall {name} over the damaged files", name=names)
+    if len(copies) > SHOWN:
+        title = _("reinstall {count} packages, such as {names}", count=len(copies), names=names)
+    fix: Fix = pip_reinstall(host, title, *(copy.requirement for copy in copies))
+    return fix
 
 
 def _find_missing_programs(host: Host, copy: Distribution) -> list[str]:

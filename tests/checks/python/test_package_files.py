@@ -20,6 +20,7 @@ from tests.checks.python.zips import zipped
 from tests.elves import library as elf_library
 
 from npudoctor import Severity, Status
+from npudoctor.checks.python._permissions import report_closed_files
 from npudoctor.checks.python.framework_modules import framework_modules
 from npudoctor.checks.python.package_files import package_files as check
 from npudoctor.checks.python.package_requirements import package_requirements
@@ -256,6 +257,36 @@ def test_the_metadata_of_the_framework_is_closed(
     assert finding.fix.commands == (f"chmod -R a+rX {' '.join(opened)}",)
     assert finding.fix.title == "as root, make the installed files readable for all users"
     assert "owner=root mode=0600" in finding.evidence[0]
+
+
+def test_an_access_control_list_is_not_opened_by_a_mode() -> None:
+    """The mode allows it to all, the kernel refuses: `chmod` would change nothing."""
+    host = fake_host({**TORCH, f"{SITE}/torch/hidden.py": Node(b"x", permissions=0o640)}, euid=1000)
+    (copy,) = host.interpreter.distributions("torch")
+    paths = ["torch/__init__.py", "torch/hidden.py"]
+    finding = report_closed_files(host, copy, paths, 2)
+    assert finding.fix is not None
+    assert finding.fix.commands == (
+        f"setfacl -R -b {SITE}/torch/__init__.py",
+        f"chmod -R a+rX {SITE}/torch/hidden.py",
+    )
+
+
+def test_packages_that_are_torn_together_have_one_line() -> None:
+    """A tree that was cut: whoever reinstalls one after the other asks as many times."""
+    change: dict[str, Content] = {
+        **package_files("torch", "2.13.0", "Requires-Dist: tqdm"),
+        **package_files("tqdm", "4.70.1"),
+    }
+    for name, version in (("torch", "2.13.0"), ("tqdm", "4.70.1")):
+        record = f"{name}/__init__.py,sha256=x,3\n{name}/gone.py,sha256=x,3\n"
+        change[f"{SITE}/{name}-{version}.dist-info/RECORD"] = record
+        change[f"{SITE}/{name}/__init__.py"] = "x=1"
+    findings = ask(check, fake_host(change)).findings
+    assert [finding.code for finding in findings] == ["package-files.missing"] * 2
+    lines = {finding.fix.commands[-1] for finding in findings if finding.fix is not None}
+    (line,) = lines
+    assert line.endswith("install --force-reinstall --no-deps torch==2.13.0 tqdm==4.70.1")
 
 
 def test_a_line_names_the_closed_files_and_nothing_else() -> None:

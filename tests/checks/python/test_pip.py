@@ -70,7 +70,7 @@ def test_a_virtual_environment_is_not_the_systems_python() -> None:
 
 
 def test_what_lies_in_front_is_taken_out_of_pythonpath() -> None:
-    files = {**WHOLE, **PIP, **package_files("numpy", "2.1.0", site=EXTRA)}
+    files = {**WHOLE, **PIP, **package_files("numpy", "2.1.0", site=EXTRA), **package_files("numpy", "2.0.0")}
     fix = told(files, variables={"PYTHONPATH": f"{EXTRA}:/opt/more"})
     assert fix.commands == ("export PYTHONPATH=/opt/more",)
     assert EXTRA in fix.title and "numpy 2.1.0" in fix.title
@@ -208,7 +208,59 @@ def test_an_entry_with_a_framework_is_kept() -> None:
     )
     host = fake_host(files, variables=LED, search_path=(EXTRA, LIB, SITE))
     assert pip_reinstall(host, "so", "numpy==2.1.0").commands == (f"{target} numpy==2.1.0",)
-    assert told({**files, **package_files("torch", "2.7.1")}, variables=LED).commands == ("unset PYTHONPATH",)
+    files.update(package_files("torch", "2.7.1"))
+    assert "--target" in told(files, variables=LED).commands[0]  # the only numpy
+    files.update(package_files("numpy", "2.1.0"))
+    assert told(files, variables=LED).commands == ("unset PYTHONPATH",)
+
+
+def test_vendored_packages_are_mended_where_they_are() -> None:
+    """A folder from which Python has its only numpy, be it no framework's: without the entry it is gone."""
+    files: dict[str, Content] = {**WHOLE, **PIP}
+    for name in ("numpy", "pandas"):
+        files.update(package_files(name, "2.1.0", site=EXTRA))
+        files[f"{EXTRA}/{name}-2.1.0.dist-info/RECORD"] = f"{name}/__init__.py,sha256=x,3\n"
+    host = fake_host(files, variables=LED, search_path=(EXTRA, LIB, SITE))
+    fix: Fix = pip_reinstall(host, "so", "numpy==2.1.0", "pandas==2.1.0")
+    target = f"{PYTHON} -m pip install --upgrade --no-deps --target {EXTRA}"
+    assert fix.commands == (f"{target} numpy==2.1.0 pandas==2.1.0",)
+    assert "numpy 2.1.0" in fix.title and "pandas 2.1.0" in fix.title
+    # Nobody else's folder is PEP 668's.
+    host = fake_host({**files, **MANAGED}, variables=LED, search_path=(EXTRA, LIB, SITE))
+    assert "--break-system-packages" not in pip_reinstall(host, "so", "numpy==2.1.0").commands[0]
+
+
+def test_the_systems_own_pip_is_never_removed() -> None:
+    """A vendored pip without its parts hides it; ensurepip refuses there, and dpkg's files are dpkg's."""
+    debian = "/usr/lib/python3/dist-packages"
+    files: dict[str, Content] = {
+        f"{LIB}/os.py": "",
+        f"{LIB}/ensurepip/__init__.py": "",
+        f"{debian}/pip/__init__.py": "",
+        f"{debian}/pip-23.0.1.dist-info/METADATA": "Name: pip\nVersion: 23.0.1\n",
+        f"{EXTRA}/pip-25.3.dist-info/METADATA": "Name: pip\nVersion: 25.3\n",
+        f"{EXTRA}/pip-25.3.dist-info/RECORD": "pip/__init__.py,sha256=x,3\n",
+        f"{EXTRA}/pip/__main__.py": "",
+    }
+    for more in ({}, MANAGED):
+        host = fake_host({**files, **more}, variables=LED, search_path=(EXTRA, LIB, debian))
+        fix: Fix = pip_install(host, "so", "six")
+        assert not any("rm -r" in line or "ensurepip" in line for line in fix.commands), fix.commands
+        assert more or fix.commands == ("/usr/bin/python3 -I -m pip install six",)
+
+
+def test_two_versions_in_an_entry_become_one() -> None:
+    """`pip install --target` twice: both metadata are there, and pip removes none of the other version."""
+    files: dict[str, Content] = {**WHOLE, **PIP}
+    for version in ("0.30.0", "2.4.0"):
+        files.update(package_files("hub", version, site=EXTRA))
+        files[f"{EXTRA}/hub-{version}.dist-info/RECORD"] = "hub/__init__.py,sha256=x,3\n"
+    host = fake_host(files, variables=LED, search_path=(EXTRA, LIB, SITE))
+    fix: Fix = pip_replace(host, "so", ("hub",), "hub==2.4.0", times=2)
+    assert fix.commands == (
+        f"{PYTHON} -m pip install --upgrade --no-deps --target {EXTRA} hub==2.4.0",
+        f"rm -r {EXTRA}/hub-0.30.0.dist-info",
+    )
 
 
 def test_what_a_line_only_pins_is_not_replaced() -> None:

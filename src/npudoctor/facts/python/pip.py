@@ -7,7 +7,7 @@ from typing import Optional
 
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.python.frameworks import closure_of
-from npudoctor.facts.python.pip_health import find_other_pip, is_pip_well
+from npudoctor.facts.python.pip_health import find_other_pip, is_pip_covered, is_pip_well
 from npudoctor.host.host import Host
 from npudoctor.host.process.commands import FOLDERS
 from npudoctor.host.python.installed_files import read_installer
@@ -22,12 +22,15 @@ def pip_argv(host: Host, *arguments: str) -> Argv:
     """The arguments of a pip that works: of this interpreter, of uv, or of another Python; for an image, run
     inside it."""
     path = host.interpreter.path
-    argv: Argv = (path, "-m", "pip", *arguments)
+    isolated: Argv = ("-I",) if is_pip_covered(host) else ()
+    argv: Argv = (path, *isolated, "-m", "pip", *arguments)
     if uses_uv(host):
         argv = ("uv", "pip", arguments[0], "--python", path, *arguments[1:])
     elif arguments and not _has_or_gets_pip(host):
         other = find_other_pip(host)
-        argv = (other, "-m", "pip", "--python", path, *arguments) if other else argv
+        # A pip of PYTHONPATH would hide that one too; it was tried without.
+        isolated = ("-I",) if host.variables.get("PYTHONPATH") else ()
+        argv = (other, *isolated, "-m", "pip", "--python", path, *arguments) if other else argv
     return enter_root(host, argv)
 
 
@@ -109,8 +112,14 @@ def overrules_management(host: Host) -> bool:
 
 
 def _brings_pip(host: Host) -> bool:
-    """Whether `python -m ensurepip` installs pip; presumed of a Python of which no library is seen."""
+    """Whether `python -m ensurepip` installs pip; presumed of a Python of which no library is seen.
+
+    In a Python that the system keeps for itself it refuses, and what is there of pip is the system's: that is
+    not removed. Debian's has no mark before 12, but its own name for the folder.
+    """
     library = _library(host)
+    if not _is_virtual(host) and (is_managed(host) or (own_site(host) or "").endswith("/dist-packages")):
+        return False
     return library is None or host.files.stat(f"{library}/ensurepip/__init__.py") is not None
 
 

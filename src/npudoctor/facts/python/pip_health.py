@@ -29,6 +29,20 @@ def is_pip_well(host: Host) -> bool:
     return host.once("pip is well", lambda: _judge(host))
 
 
+def is_pip_covered(host: Host) -> bool:
+    """Return whether a pip in PYTHONPATH that lacks parts of itself hides this interpreter's own: `-I` leaves
+    that out. Vendored packages, of which a .gitignore dropped folders, have one."""
+    return host.once("pip is covered", lambda: _is_covered(host))
+
+
+def _is_covered(host: Host) -> bool:
+    if host.options.root is not None:  # an image is entered without the caller's variables
+        return False
+    copies = host.interpreter.distributions("pip")
+    folders = host.variables.path_list("PYTHONPATH")
+    return len(copies) > 1 and site_of(copies[0]) in folders and not _is_whole(host, copies[0])
+
+
 def find_other_pip(host: Host) -> Optional[str]:
     """Return another Python whose pip installs into this interpreter (`pip --python`, since 22.3), tried."""
     return host.once("another pip", lambda: _find_other_pip(host))
@@ -36,6 +50,7 @@ def find_other_pip(host: Host) -> Optional[str]:
 
 def _judge(host: Host) -> bool:
     copies = host.interpreter.distributions("pip")
+    copies = copies[1:] if is_pip_covered(host) else copies
     if not copies or not _is_whole(host, copies[0]):
         return False
     answer = _try_to_start(host, copies[0])
