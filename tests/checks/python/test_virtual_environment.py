@@ -157,6 +157,7 @@ def test_a_launcher_that_cannot_be_read() -> None:
 
 def scene(tmp: Path) -> Iterator[Asked]:
     """Each code, and no environment."""
+    yield told_of_link(LINKED)
     yield ask(virtual_environment, fake_host())
     yield told(GONE)
     yield told(WELL, "3.12.1")
