@@ -59,6 +59,8 @@ LENT = (
     # Who holds a device, and who may open its node, of either kind.
     "npudoctor.checks.device._busy_findings",
     "npudoctor.checks.device._node_access.",
+    # What a Python's build lacked, and who brings it: said by the files and by the trial.
+    "npudoctor.checks.trial._modules.",
     # Other ports, for whoever finds that a job's port is held.
     "npudoctor.checks.network._hccl_ports_fixes.",
 )

@@ -213,7 +213,7 @@ def _fetch_first(host: Host, title: str, removals: Sequence[PipLine], wanted: Se
     last: PipLine = (*_AGAIN, "--no-index", "--find-links", WHEELS, *wanted)
     if uses_uv(host):  # uv has no `pip download`, so a dry run tests whether an index has the wheel
         first, last = (*_AGAIN, "--dry-run", *wanted), (*_AGAIN, *wanted)
-    text = _("{title}; run each line only after the previous one has succeeded", title=title)
+    text = _("{title}; stop at the first line that fails", title=title)
     return pip_fix(host, text, first, *removals, last)
 
 

@@ -12,7 +12,6 @@ from typing import Optional
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.lazy import pattern
-from npudoctor.facts.cann.installations import installs_of
 from npudoctor.facts.job import process as job
 from npudoctor.facts.python.frameworks import closure_of, is_job_distribution, is_trainer
 from npudoctor.facts.python.installed_modules import list_recorded_files, modules_of, top_level_modules
@@ -201,7 +200,7 @@ class _ModuleJudge:
 
     def _is_brought(self, name: str) -> bool:
         """Return whether a library may be loaded by the code of a package before it is needed."""
-        if _PRELOADED.match(name) or installs_of(self._host):
+        if _PRELOADED.match(name):
             return True
         if self._brought is None:
             closure = closure_of(self._host)
