@@ -192,10 +192,7 @@ def _judge_damages(
 ) -> Iterator[Finding]:
     """Judge each package, and give those that lack files one line: what cut a tree cut many of them, and who
     reinstalls one after the other asks as many times."""
-    lacking = [
-        [_soften(host, copy, finding) for finding in _judge_sizes(host, copy, damage)]
-        for copy, damage in damages
-    ]
+    lacking = [list(_judge_sizes(host, copy, damage)) for copy, damage in damages]
     torn = [
         copy
         for (copy, _damage), findings in zip(damages, lacking)
@@ -205,13 +202,14 @@ def _judge_damages(
     for (copy, damage), findings in zip(damages, lacking):
         for finding in findings:
             is_torn = together is not None and copy in torn and finding.severity == ERROR
-            yield replace(finding, fix=together) if is_torn else finding
-        others = (
-            *_judge_metadata(host, copy),
-            *_find_two_versions(host, copy),
-            *_judge_contents(host, copy, damage),
-        )
-        yield from (_soften(host, copy, finding) for finding in others)
+            # One by one: it may read all sources of the package, and a deadline must not lose the first.
+            yield _soften(host, copy, replace(finding, fix=together) if is_torn else finding)
+        for judged in (
+            _judge_metadata(host, copy),
+            _find_two_versions(host, copy),
+            _judge_contents(host, copy, damage),
+        ):
+            yield from (_soften(host, copy, finding) for finding in judged)
 
 
 def _soften(host: Host, copy: Distribution, finding: Finding) -> Finding:
