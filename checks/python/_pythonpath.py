@@ -119,8 +119,12 @@ def _replace_in_entry(
     """Return the lines that install the packages into the entry; None if pip would replace folders there that
     other packages share (google, nvidia)."""
     wanted = {_name_of(word): word for word in requirements}
-    copies = {name: host.interpreter.distributions(name)[:1] for name in wanted}
-    there = {name: found[0] for name, found in copies.items() if found and entry_of(host, found[0]) == entry}
+    first_copies = {name: host.interpreter.distributions(name)[:1] for name in wanted}
+    there = {
+        name: copies[0]
+        for name, copies in first_copies.items()
+        if copies and entry_of(host, copies[0]) == entry
+    }
     # Of a line that changes some and pins the others, those are meant that it changes.
     changed = {name: copy for name, copy in there.items() if wanted[name] != copy.requirement}
     there = changed or there

@@ -76,9 +76,9 @@ def conflicting_packages(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     The last three findings are also reported for everything that the frameworks and trainers require, such as
     tokenizers and pyarrow: the headers of some of its compiled modules are read, and how the loader would
-    find what they need. A module that needs musl, or a newer glibc than the one here, counts as built for
-    another C library. A package that its own modules import without the compiled part is not reported; a
-    warning if the frameworks are known to do without the package.
+    find what they need. `other-c-library` also reports a module that needs musl, or a newer glibc than the
+    one here. A package that its own modules import without the compiled part is not reported; a warning if
+    the frameworks are known to do without the package.
 
     ## Why it matters
 

@@ -104,7 +104,7 @@ def test_triton_beside_triton_ascend() -> None:
         "/usr/bin/python3 -m pip uninstall triton",
         f"{AGAIN} triton-ascend==3.2.0",
     )
-    assert "only after" in finding.fix.title and "index" not in finding.fix.title
+    assert "first line that fails" in finding.fix.title and "index" not in finding.fix.title
 
 
 def test_a_release_of_triton_ascend_that_pypi_has_not() -> None:

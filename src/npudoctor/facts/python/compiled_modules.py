@@ -67,8 +67,10 @@ def _find_unfit(host: Host) -> Iterator[UnfitModule]:
         opened = {*names[:1], *names[len(names) // 2 :][: _OPENED - 1]}
         if not any(judge.find_unfit(copy, groups[name]) for name in opened):
             continue
-        found = {name: unfit for name in names[:_MOST] if (unfit := judge.find_unfit(copy, groups[name]))}
-        unfit = _find_imported(host, copy, found)
+        unfit_by_name = {
+            name: unfit for name in names[:_MOST] if (unfit := judge.find_unfit(copy, groups[name]))
+        }
+        unfit = _find_imported(host, copy, unfit_by_name)
         if unfit is not None:
             yield unfit
 
@@ -84,13 +86,15 @@ def _group(paths: Iterable[str]) -> dict[str, list[str]]:
     return groups
 
 
-def _find_imported(host: Host, copy: Distribution, found: dict[str, UnfitModule]) -> Optional[UnfitModule]:
+def _find_imported(
+    host: Host, copy: Distribution, unfit_by_name: dict[str, UnfitModule]
+) -> Optional[UnfitModule]:
     """The first of these that the distribution's own modules import unconditionally: many packages go on
     without their compiled parts."""
     tops = top_level_modules(list_recorded_files(host, copy))
     roots = [top for top in tops if not top.startswith("_")] or tops
-    for broken in ImportWalk(modules_of(host), found).find_broken(roots):
-        unfit = found.get(broken.missing)
+    for broken in ImportWalk(modules_of(host), unfit_by_name).find_broken(roots):
+        unfit = unfit_by_name.get(broken.missing)
         if unfit is None or (unfit.kind == "library" and _loads_itself(host, copy, roots)):
             continue
         needs = closure_of(host).of(copy.name)
