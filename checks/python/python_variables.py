@@ -83,12 +83,13 @@ def python_variables(host: Host) -> Iterator[Union[Finding, Facts]]:
       with which the import was seen to fail or never to end: TORCH_LOGS, TORCH_LOGS_OUT, TORCH_LOGS_FORMAT,
       PYTORCH_JIT, TORCH_DISTRIBUTED_DEBUG, GOMP_CPU_AFFINITY; GLOG_v, GLOG_stderrthreshold, GLOG_logtostderr,
       logger_maxBytes, logger_backupCount; FLAGS_prim_all, FLAGS_prim_forward, FLAGS_prim_backward;
-      NUMPY_MADVISE_HUGEPAGE, NPY_PROMOTION_STATE; KERAS_BACKEND, or the file keras.json in its place.
+      NUMPY_MADVISE_HUGEPAGE, NPY_PROMOTION_STATE; TF_USE_LEGACY_KERAS without tf_keras; PYTHONOPTIMIZE=2
+      with transformers, which reads docstrings; KERAS_BACKEND, or the file keras.json in its place.
       Reported only if the installed release contains the code that refuses the value. A warning if keras.json
       names a missing back end where only torch or JAX is installed: their jobs may never import Keras.
 
-    Others were tried and do no harm to an import: PYTHONOPTIMIZE, PYTHONDEVMODE, PYTHONSAFEPATH,
-    PYTHONNOUSERSITE, PYTHONCASEOK, PYTHONDONTWRITEBYTECODE. What lies on PYTHONPATH is the subject of
+    Others were tried and do no harm to an import: PYTHONDEVMODE, PYTHONSAFEPATH, PYTHONNOUSERSITE,
+    PYTHONCASEOK, PYTHONDONTWRITEBYTECODE, PYTHONOPTIMIZE elsewhere. What lies on PYTHONPATH is the subject of
     `source-shadowing`.
 
     ## Why it matters

@@ -101,6 +101,18 @@ PADDLE: Package = ("paddlepaddle", "3.3.1", "numpy>=1.21", "protobuf>=3.20.2")
             Severity.ERROR,
             "cannot import name 'builder'",
         ),
+        (
+            ("datasets", "5.2.0", "pandas"),
+            (("pandas", "2.0.3", "numpy>=1.21"), ("numpy", "2.4.1")),
+            Severity.ERROR,
+            "numpy.dtype size changed",
+        ),
+        (
+            ("trl", "1.16.0", "jinja2"),
+            (("jinja2", "2.11.3", "markupsafe>=0.23"), ("markupsafe", "3.0.2")),
+            Severity.ERROR,
+            "soft_unicode",
+        ),
     ],
 )
 def test_only_what_was_seen_to_fail_is_an_error(

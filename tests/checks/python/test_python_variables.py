@@ -202,6 +202,7 @@ REFUSED = [
     *("GOMP_CPU_AFFINITY=what", "GLOG_v=9", "GLOG_v=03", "GLOG_stderrthreshold=what", "GLOG_logtostderr=2"),
     *("GLOG_logtostderr=0", "logger_maxBytes=1.5", "logger_backupCount=what", "FLAGS_prim_all=what"),
     *("FLAGS_prim_forward=", "FLAGS_prim_backward=2", "NUMPY_MADVISE_HUGEPAGE=", "NPY_PROMOTION_STATE=what"),
+    *("PYTHONOPTIMIZE=2", "PYTHONOPTIMIZE=3", "TF_USE_LEGACY_KERAS=1", "TF_USE_LEGACY_KERAS=true"),
 ]
 TAKEN = [
     *(
@@ -215,6 +216,7 @@ TAKEN = [
     *("TORCH_DISTRIBUTED_DEBUG=Info", "GOMP_CPU_AFFINITY=0-3 8,9 10-20:2", "GOMP_CPU_AFFINITY=", "GLOG_v= 3"),
     *("GLOG_v=", "GLOG_stderrthreshold=4", "GLOG_logtostderr=1", "logger_maxBytes=-1", "FLAGS_prim_all=True"),
     *("NUMPY_MADVISE_HUGEPAGE=1", "NPY_PROMOTION_STATE=legacy", "OMP_NUM_THREADS=what", "KMP_AFFINITY=what"),
+    *("PYTHONOPTIMIZE=1", "PYTHONOPTIMIZE=yes", "PYTHONOPTIMIZE=", "TF_USE_LEGACY_KERAS=0"),
 ]
 
 
@@ -234,6 +236,11 @@ def test_a_value_that_a_framework_refuses(line: str) -> None:
 @pytest.mark.parametrize("line", TAKEN)
 def test_a_value_that_the_frameworks_take(line: str) -> None:
     assert framework_variables(line, REFUSING).codes == []
+
+
+def test_the_old_keras_is_installed() -> None:
+    there = {**REFUSING, f"{SITE}/tf_keras/__init__.py": ""}
+    assert framework_variables("TF_USE_LEGACY_KERAS=1", there).codes == []
 
 
 def test_logs_of_a_release_that_tells_no_names() -> None:

@@ -116,6 +116,17 @@ def _judge_stderr(host: Host, value: str) -> Optional[str]:
     return _("1, or 0 with {variable} set", variable="GLOG_log_dir") if nowhere else None
 
 
+def _judge_optimization(_host: Host, value: str) -> Optional[str]:
+    """What PYTHONOPTIMIZE may be where docstrings are needed: Python drops them from 2 on, and reads what is
+    no number as 1."""
+    return _("1, or unset") if _WHOLE.fullmatch(value) and int(value) >= 2 else None
+
+
+def _judge_legacy_keras(host: Host, value: str) -> Optional[str]:
+    is_lacking = value in ("true", "True", "1") and modules_of(host).is_missing("tf_keras")
+    return _("0, or 1 with {package} installed", package="tf_keras") if is_lacking else None
+
+
 def _expect_whole(empty: bool) -> Callable[[Host, str], Optional[str]]:
     def judge_value(_host: Host, value: str) -> Optional[str]:
         right = _WHOLE.fullmatch(value) is not None or (empty and not value)
@@ -149,6 +160,7 @@ class ValueRule(NamedTuple):
 
 _TORCH, _MINDSPORE = ("torch",), ("mindspore", "mindspore-ascend", "mindspore-gpu")
 _PADDLE, _NUMPY = ("paddlepaddle", "paddlepaddle-gpu"), ("numpy",)
+_TENSORFLOW = ("tensorflow", "tensorflow-cpu")
 _LOG_PY, _INTERNAL = "mindspore/log.py", "torch/_logging/_internal.py"
 ROWS = (
     ValueRule("TORCH_LOGS", "torch", _TORCH, _INTERNAL, "_is_valid_module", _judge_logs, "torch 2.13.0"),
@@ -212,6 +224,18 @@ ROWS = (
         *("NPY_PROMOTION_STATE", "numpy", _NUMPY, "numpy/__init__.py", "_set_promotion_state("),
         allowed=_one_of("weak", "legacy", "weak_and_warn"),
         tried_with="NumPy 1.26.4",
+    ),
+    ValueRule(
+        *("PYTHONOPTIMIZE", "transformers", ("transformers",), "transformers/utils/auto_docstring.py"),
+        words="section is found in the docstring of",
+        allowed=_judge_optimization,
+        tried_with="transformers 5.24.0",
+    ),
+    ValueRule(
+        *("TF_USE_LEGACY_KERAS", "tensorflow.keras", _TENSORFLOW, "tensorflow/python/util/lazy_loader.py"),
+        words='"do not have the tf_keras package installed',
+        allowed=_judge_legacy_keras,
+        tried_with="TensorFlow 2.21.0",
     ),
 )
 NAMES = tuple(row.name for row in ROWS)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import NamedTuple, Optional
 
+from npudoctor.core.parsing import json_of
 from npudoctor.facts.job.working_directory import job_user
 from npudoctor.facts.python.installed_modules import modules_of
 from npudoctor.host.host import Host
@@ -58,7 +58,7 @@ def _read_choice(host: Host) -> tuple[str, str]:
         return "", ""
     path = f"{folder}/keras.json"
     try:
-        settings = json.loads(host.files.text(path) or "{}")
+        settings = json_of(host.files.text(path) or "{}")
     except ValueError:  # Keras passes over it
         return "", ""
     name = settings.get("backend", "") if isinstance(settings, dict) else ""

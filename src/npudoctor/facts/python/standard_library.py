@@ -7,6 +7,7 @@ from typing import Optional
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
 from npudoctor.facts.job import process
 from npudoctor.host.fs.disk import CLOSED
 from npudoctor.host.host import Host
@@ -15,6 +16,8 @@ from npudoctor.host.libraries.extensions import find_extensions
 from npudoctor.host.python.byte_code import ByteCode
 from npudoctor.host.python.interpreter import Layout
 from npudoctor.host.startup.site_folders import PYTHON_LIB
+
+_HOME = pattern(r"(?m)^home *= *(/.*?)/*$")  # of pyvenv.cfg: the folder of the program
 
 # Packages and modules without which `import torch` of 2.13 fails: each was taken away from Python 3.11, and
 # the import tried. All of them are in each release from 3.9 to 3.14.
@@ -106,10 +109,13 @@ def _find_candidates(host: Host, layout: Layout, version: str) -> Iterator[str]:
     end = f"/python{version}"
     yield from (entry for entry in layout.search_path if entry.endswith((end, f"{end}t")))
     # The search path of a virtual environment that was only read has no standard library: it lies beside the
-    # program of which the environment was made.
+    # program of which the environment was made, which is the real file, or is named where that is a copy
+    # (`venv --copies`).
     real = host.files.real(host.interpreter.program) or ""
     if real.count("/") > 1:
-        yield from (f"{real.rsplit('/', 2)[0]}/{lib}{end}" for lib in ("lib", "lib64"))
+        settings = host.files.text(f"{real.rsplit('/', 2)[0]}/pyvenv.cfg") or ""
+        bases = [real.rsplit("/", 2)[0], *(home.rpartition("/")[0] for home in _HOME.findall(settings))]
+        yield from (f"{base}/{lib}{end}" for base in bases for lib in ("lib", "lib64"))
 
 
 def list_needed(host: Host) -> tuple[str, ...]:
