@@ -14,6 +14,7 @@ from npudoctor.host.libraries.extensions import c_library_of_interpreter, find_e
 from npudoctor.host.python.installed_files import site_of
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import read_requirement
+from npudoctor.knowledge.distributions import list_built_in_names
 
 # Up to 1.10 each device had a distribution of its own; all of them install the folder mindspore.
 MINDSPORE = ("mindspore", "mindspore-ascend", "mindspore-gpu")
@@ -42,7 +43,7 @@ class TargetInterpreter:
     "conflicting-packages",
     scope=Scope.JOB,
     tags={"mindspore", "paddle", "pytorch"},
-    needs=("packages", *LOOKED_AT),
+    needs=("framework", *sorted({*LOOKED_AT, *list_built_in_names()})),
     codes={
         "conflicting-packages.two-flavours": WARNING,
         "conflicting-packages.mixed-copy": WARNING,

@@ -41,6 +41,7 @@ from npudoctor.facts.python.replaced_libraries import (
 )
 from npudoctor.host.libraries.loader import LoadedLibrary, Loader, MissingLibrary
 from npudoctor.host.python.installed_files import is_complete_elf
+from npudoctor.knowledge.distributions import list_built_in_names
 
 # torch_npu, vllm and the like load the libraries of one of these.
 FRAMEWORKS = ("torch", "mindspore", "paddle", "tensorflow")
@@ -57,7 +58,7 @@ _OWN = pattern(r"lib(?:torch|c10|caffe2|shm|mindspore|paddle|phi|tensorflow)\w*\
     "loaded-libraries",
     scope=Scope.JOB,
     tags={"mindspore", "paddle", "pytorch", "tensorflow"},
-    needs=("framework", "packages", "tensorflow", "tensorflow-cpu"),
+    needs=("framework", *sorted(list_built_in_names())),
     codes={
         "loaded-libraries.not-loadable": ERROR,
         "loaded-libraries.not-found": ERROR,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Union
+from typing import TYPE_CHECKING, Union
 
 from npudoctor import (
     ERROR,
@@ -32,8 +32,6 @@ from npudoctor.checks.python._pip import install_one_of, pip_reinstall
 from npudoctor.core.frozen import replace
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.python.backends import find_backends
-from npudoctor.facts.python.failing_imports import FailingImport, find_failing_imports
-from npudoctor.facts.python.fallbacks import find_dispensable, is_done_without
 from npudoctor.facts.python.frameworks import (
     closure_of,
     is_job_distribution,
@@ -62,6 +60,10 @@ from npudoctor.host.python.installed_files import (
     site_of,
 )
 from npudoctor.host.python.interpreter import Distribution, normalize_name
+from npudoctor.knowledge.distributions import list_built_in_names
+
+if TYPE_CHECKING:
+    from npudoctor.facts.python.failing_imports import FailingImport
 
 SHOWN = 3
 # "Unable to find torch_shm_manager" is the first word of `import torch` without it; whether it can be
@@ -80,7 +82,7 @@ _OF_TESTS = pattern(r"/test[^/]*(?:/|\.py\Z)")
     "package-files",
     scope=Scope.JOB,
     tags={"mindspore", "paddle", "pytorch", "tensorflow"},
-    needs=("packages",),
+    needs=("framework", *sorted({*COMPANIONS, *list_built_in_names()})),
     codes={
         "package-files.missing": ERROR,
         "package-files.cut-short": ERROR,
@@ -214,6 +216,9 @@ def _judge_damages(
 
 def _soften(host: Host, copy: Distribution, finding: Finding) -> Finding:
     """Return the finding, as a warning where the imports are known to work without this package."""
+    # Both follow imports, which a whole installation never needs: loaded only where something is damaged.
+    from npudoctor.facts.python.fallbacks import is_done_without
+
     is_gone = finding.code == "package-files.missing"
     is_mild = finding.severity is ERROR and is_done_without(host, copy, is_gone)
     return replace(finding, severity=WARNING) if is_mild else finding
@@ -421,6 +426,8 @@ def _finding(
     if code == "package-files.missing":
         if is_trainer(host, copy):
             grave_paths -= {path for path in paths if _OF_TESTS.search(path)}
+        from npudoctor.facts.python.fallbacks import find_dispensable
+
         grave_paths -= find_dispensable(host, copy, sorted(grave_paths))
     paths = sorted(paths, key=lambda path: path not in grave_paths)
     title = _("reinstall {name} over the damaged files", name=copy.label)
@@ -450,6 +457,8 @@ def _judge_imports(
 ) -> Iterator[Finding]:
     """Report what the frameworks import in vain, once for each distribution to blame."""
     reported: set[str] = set()
+    from npudoctor.facts.python.failing_imports import find_failing_imports
+
     for failing in find_failing_imports(host, damages):
         if failing.copy.folder not in reported:
             reported.add(failing.copy.folder)

@@ -30,6 +30,7 @@ from npudoctor.facts.python.frameworks import (
 )
 from npudoctor.facts.python.interrupted import find_damage_codes
 from npudoctor.facts.system.broken_rows import broken_rows
+from npudoctor.knowledge.distributions import list_built_in_names
 
 # Findings of checks that report the same package with more detail.
 ECHOES = {
@@ -57,7 +58,7 @@ NCCL = "nvidia-nccl"  # -cu12, -cu13
     "package-requirements",
     scope=Scope.JOB,
     tags={"mindspore", "paddle", "pytorch", "tensorflow"},
-    needs=("packages",),
+    needs=("framework", *sorted(list_built_in_names())),
     codes={
         "package-requirements.missing": ERROR,
         "package-requirements.unsuitable": ERROR,

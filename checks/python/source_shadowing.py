@@ -22,7 +22,6 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._pythonpath import frameworks_only_in
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job.working_directory import module_file, pythonpath, working_directory
 from npudoctor.facts.python.frameworks import PACKAGES, closure_of
@@ -238,6 +237,8 @@ def _compare_copies(
 
 def _uncover_fix(host: Host, front: FrontFolder, name: str, path: str, is_fatal: bool) -> Optional[Fix]:
     """Return the line after which Python finds the installed module."""
+    from npudoctor.checks.python._pythonpath import frameworks_only_in  # with all of pip's lines
+
     if front.entry is not None and frameworks_only_in(host, front.path):
         # Not without the folder: a framework would be gone. What it hides is moved aside, a package too, as
         # nobody keeps a project where frameworks are installed.

@@ -32,6 +32,7 @@ from npudoctor.facts.python.standard_library import (
     find_standard_library,
     list_needed,
 )
+from npudoctor.knowledge.distributions import list_built_in_names
 
 SHOWN = 8  # files or modules of one finding that are named
 
@@ -40,7 +41,7 @@ SHOWN = 8  # files or modules of one finding that are named
     "standard-library",
     scope=Scope.JOB,
     tags={"mindspore", "paddle", "pytorch", "tensorflow"},
-    needs=("packages",),
+    needs=("framework", *sorted(list_built_in_names())),
     codes={
         "standard-library.module-missing": ERROR,
         "standard-library.damaged": ERROR,

@@ -42,9 +42,14 @@ def _has_driver(host: Host) -> bool:
 
 
 def _has_framework(host: Host) -> bool:
-    """Return whether a framework is installed for this interpreter."""
+    """Return whether a framework is installed for this interpreter, the site names some of its own, or a
+    stopped pip left something: it renames what it replaces to ~NAME.
+    """
+    if any(table == "frameworks" for table, _section in host.knowledge.site_rows()):
+        return True
     folders = [folder for folder in host.interpreter.layout().search_path if folder.startswith("/")]
-    if any(name in FRAMEWORKS for folder in folders for name in host.files.names(folder)):
+    names = (name for folder in folders for name in host.files.names(folder))
+    if any(name in FRAMEWORKS or name.startswith("~") for name in names):
         return True
     host.interpreter.require_certain_absence(FRAMEWORKS[0])
     return False

@@ -20,6 +20,7 @@ from npudoctor.host.python.installed_files import (
 from npudoctor.host.python.interpreter import Distribution, normalize_name
 from npudoctor.host.python.metadata import parse_headers, read_metadata
 from npudoctor.knowledge import requirements as rows
+from npudoctor.knowledge.distributions import TABLE
 
 # What jobs import besides frameworks, and what is often installed over one another.
 COMPANIONS = (
@@ -215,6 +216,9 @@ def list_half_packages(host: Host) -> list[HalfPackage]:
 def _find_half_packages(host: Host) -> Iterator[HalfPackage]:
     modules = modules_of(host)
     seen: set[str] = set()
+    # Without a folder or a distribution that the table names there is nothing to ask it about.
+    if not host.knowledge.may_mention(TABLE, host.interpreter.seen_names()):
+        return
     for name, module in relevant_modules(host).items():
         first = module.partition(".")[0]
         for site in host.interpreter.layout().search_path:
