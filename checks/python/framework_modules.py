@@ -61,6 +61,7 @@ from npudoctor.host.python.interpreter import Distribution, normalize_name
 from npudoctor.host.python.modules import Module
 from npudoctor.host.startup.site_folders import is_site
 from npudoctor.host.startup.startup_code import StartupStatement
+from npudoctor.knowledge.distributions import list_built_in_names
 from npudoctor.knowledge.requirements import list_imported_modules
 
 
@@ -68,7 +69,7 @@ from npudoctor.knowledge.requirements import list_imported_modules
     "framework-modules",
     scope=Scope.JOB,
     tags={"mindspore", "paddle", "pytorch", "tensorflow"},
-    needs=("packages",),
+    needs=("framework", *sorted(list_built_in_names())),
     codes={
         "framework-modules.source-gone": ERROR,
         "framework-modules.not-built": ERROR,

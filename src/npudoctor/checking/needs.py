@@ -42,14 +42,14 @@ def _has_driver(host: Host) -> bool:
 
 
 def _has_framework(host: Host) -> bool:
-    """Return whether a framework is installed for this interpreter, the site names some of its own, or a
-    stopped pip left something: it renames what it replaces to ~NAME.
+    """Return whether a framework is installed for this interpreter, or something was left of one: by a
+    stopped pip, which renames what it replaces to ~NAME, or a link to sources; or the site names its own.
     """
     if any(table == "frameworks" for table, _section in host.knowledge.site_rows()):
         return True
     folders = [folder for folder in host.interpreter.layout().search_path if folder.startswith("/")]
     names = (name for folder in folders for name in host.files.names(folder))
-    if any(name in FRAMEWORKS or name.startswith("~") for name in names):
+    if any(name in FRAMEWORKS or name.startswith("~") or name.endswith(".egg-link") for name in names):
         return True
     host.interpreter.require_certain_absence(FRAMEWORKS[0])
     return False
