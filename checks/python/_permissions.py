@@ -140,7 +140,9 @@ def _open_fix(host: Host, paths: Sequence[str]) -> Fix:
         title = _("as {owner}, make the installed files readable for all users", owner=names)
     # The mode allows it to all, and yet the kernel refuses: an access control list names this user.
     listed = [path for path, entry in by_path.items() if _allows_all(entry)]
-    rest = [path for path in paths if path not in listed]
+    # chmod -R follows the link that it is given: whoever may write here would have root open what he likes.
+    listed = [path for path in listed if _is_where_it_seems(host, path)]
+    rest = [path for path in paths if path not in listed and _is_where_it_seems(host, path)]
     lines: list[tuple[str, ...]] = [("setfacl", "-R", "-b", *listed)] if listed else []
     if rest:
         lines.append(("chmod", "-R", "a+rX", *rest))
@@ -155,3 +157,15 @@ def _open_fix(host: Host, paths: Sequence[str]) -> Fix:
 def _allows_all(entry: PathStatus) -> bool:
     wanted = 0o555 if entry.is_dir else 0o444
     return entry.permissions & wanted == wanted
+
+
+def _is_where_it_seems(host: Host, path: str) -> bool:
+    """Return whether no link leads from the folder for packages to another place."""
+    site, packages, inner = path.partition("-packages")
+    site = f"{site}{packages}"
+    try:
+        entry = host.files.lstat(site)
+        is_plain = entry is not None and not entry.is_link
+        return is_plain and host.files.real(path) == f"{host.files.real(site)}{inner}"
+    except CannotTell:
+        return False

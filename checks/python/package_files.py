@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Union
+from typing import Union
 
 from npudoctor import (
     ERROR,
-    INFO,
     WARNING,
     Action,
     Command,
@@ -21,7 +20,6 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._dead_links import find_dead_links
 from npudoctor.checks.python._permissions import (
     find_closed_metadata,
     report_closed_files,
@@ -29,6 +27,13 @@ from npudoctor.checks.python._permissions import (
     report_closed_metadata,
 )
 from npudoctor.checks.python._pip import install_one_of, pip_reinstall
+from npudoctor.checks.python._torn_packages import (
+    find_dead_links,
+    find_stop_code,
+    judge_imports,
+    report_half,
+    report_interrupted,
+)
 from npudoctor.core.frozen import replace
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.python.backends import find_backends
@@ -41,8 +46,6 @@ from npudoctor.facts.python.frameworks import (
 from npudoctor.facts.python.installed_modules import list_recorded_files, modules_of
 from npudoctor.facts.python.interrupted import (
     COMPANIONS,
-    HalfPackage,
-    StoppedInstall,
     find_asking,
     list_half_packages,
     list_stopped,
@@ -61,9 +64,6 @@ from npudoctor.host.python.installed_files import (
 )
 from npudoctor.host.python.interpreter import Distribution, normalize_name
 from npudoctor.knowledge.distributions import list_built_in_names
-
-if TYPE_CHECKING:
-    from npudoctor.facts.python.failing_imports import FailingImport
 
 SHOWN = 3
 # "Unable to find torch_shm_manager" is the first word of `import torch` without it; whether it can be
@@ -180,9 +180,9 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield from _judge_damages(host, damages)
     file_count = sum(damage.listed for _copy, damage in damages)
     yield Facts({"distributions": len(copies), "files": file_count})
-    yield from (_report_interrupted(host, install) for install in stopped)
-    yield from (_report_half(host, half) for half in half_packages)
-    yield from _judge_imports(host, damages)  # last, as it may read thousands of sources
+    yield from (report_interrupted(host, install) for install in stopped)
+    yield from (report_half(host, half) for half in half_packages)
+    yield from judge_imports(host, damages)  # last, as it may read thousands of sources
     require_readable_needs(host)
     if closed_folders:
         folders_text = ", ".join(closed_folders)
@@ -281,7 +281,7 @@ def _judge_metadata(host: Host, copy: Distribution) -> Iterator[Finding]:
         evidence=(copy.folder,),
         action=Action.CONFIG,
         fix=pip_reinstall(host, title, copy.requirement if copy.version else normalize_name(copy.name)),
-        echo_of=_stopped_pip(host, copy.name),
+        echo_of=find_stop_code(host, copy.name),
     )
 
 
@@ -439,7 +439,7 @@ def _finding(
         evidence=tuple(f"{site}/{path}" for path in paths[:SHOWN]),
         action=Action.CONFIG,
         fix=fix,
-        echo_of=() if code == "package-files.changed" else _stopped_pip(host, copy.name),
+        echo_of=() if code == "package-files.changed" else find_stop_code(host, copy.name),
     )
 
 
@@ -450,93 +450,3 @@ def _is_grave(host: Host, site: str, path: str) -> bool:
         return True
     entry = host.files.stat(f"{site}/{path}") if _OPENED.search(path) else None
     return entry is not None and entry.size > 0 and not is_complete_elf(host.files, f"{site}/{path}")
-
-
-def _judge_imports(
-    host: Host, damages: Sequence[tuple[Distribution, DistributionDamage]]
-) -> Iterator[Finding]:
-    """Report what the frameworks import in vain, once for each distribution to blame."""
-    reported: set[str] = set()
-    from npudoctor.facts.python.failing_imports import find_failing_imports
-
-    for failing in find_failing_imports(host, damages):
-        if failing.copy.folder not in reported:
-            reported.add(failing.copy.folder)
-            yield _report_failing_import(host, failing)
-
-
-def _report_failing_import(host: Host, failing: FailingImport) -> Finding:
-    copy, broken = failing.copy, failing.broken
-    text = _("{name}: {path} is missing, and {importer} imports it")
-    if broken.name:
-        text = _("{name}: {path} is truncated: it has no {missing}, which {importer} imports")
-    elif broken.is_cut:
-        text = _("{name}: {path} is truncated, and {importer} imports it")
-    title = _("reinstall {name} over the damaged files", name=copy.label)
-    return Finding(
-        "package-files.cut-short" if broken.name or broken.is_cut else "package-files.missing",
-        text.format(
-            name=copy.label,
-            path=failing.path or broken.path or _("module {module}", module=broken.missing),
-            importer=broken.importer or _("the job"),
-            missing=broken.name,
-        ),
-        evidence=(f"import {'.'.join(filter(None, [broken.missing, broken.name]))}",),
-        action=Action.CONFIG,
-        fix=pip_reinstall(host, title, copy.requirement if copy.version else normalize_name(copy.name)),
-        echo_of=_stopped_pip(host, copy.name),
-    )
-
-
-def _report_half(host: Host, half: HalfPackage) -> Finding:
-    requirement = f"{half.name}=={half.version}" if half.version else half.name
-    return Finding(
-        "package-files.missing",
-        _(
-            "{folder} holds {count} modules and libraries of {name}, but no __init__.py: half a package",
-            folder=half.folder,
-            count=half.count,
-            name=half.name,
-        ),
-        evidence=(half.folder,),
-        action=Action.CONFIG,
-        fix=pip_reinstall(host, _("reinstall {package}", package=half.name), requirement),
-        echo_of=_stopped_pip(host, half.name),
-    )
-
-
-def _report_interrupted(host: Host, stopped: StoppedInstall) -> Finding:
-    texts = {
-        "whole": _("{path} was left by an interrupted pip; {package} itself is present"),
-        "gone": _("{path} was left by an interrupted pip, and {package} itself is missing"),
-        "unfinished": _("{path} was left by an interrupted pip, and {package} itself is incomplete"),
-        "unrecorded": _(
-            "{path} was left by an interrupted pip: the files of {package} are present, its metadata is not"
-        ),
-    }
-    is_whole = stopped.state == "whole"
-    # Without its metadata a package can be imported; whoever asks for its version fails.
-    is_mild = stopped.state == "unrecorded" and find_asking(host, stopped.name) is None
-    return Finding(
-        "package-files.interrupted",
-        texts[stopped.state].format(path=stopped.leftovers[0], package=stopped.name),
-        severity=INFO if is_whole else WARNING if is_mild else ERROR,
-        evidence=stopped.leftovers,
-        action=Action.NONE if is_whole else Action.CONFIG,
-        fix=None if is_whole else _reinstall_and_remove(host, stopped),
-    )
-
-
-def _reinstall_and_remove(host: Host, stopped: StoppedInstall) -> Fix:
-    title = _("reinstall {package}, then remove what pip left", package=stopped.name)
-    fix: Fix = pip_reinstall(host, title, stopped.requirement)
-    # pip warns of an invalid distribution with every command as long as these are there.
-    removal = Command(("rm", "-r", *stopped.leftovers))
-    return replace(fix, steps=(*fix.steps, removal)) if fix.steps else fix
-
-
-def _stopped_pip(host: Host, name: str) -> tuple[str, ...]:
-    """Return the code of the cause where pip was stopped while it replaced this package."""
-    states = {stopped.name: stopped.state for stopped in list_stopped(host)}
-    is_cause = states.get(normalize_name(name), "whole") != "whole"
-    return ("package-files.interrupted",) if is_cause else ()

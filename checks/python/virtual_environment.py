@@ -14,10 +14,13 @@ from npudoctor.host.startup.site_folders import PYTHON_LIB
 # $0 and $1 are arguments of sh -c, so that no path needs quoting. pip itself is left out: venv brings its
 # own.
 _LIST = 'python3 -m pip list --not-required --exclude pip --format freeze --path "$0" > "$1"'
-# Of these arguments the first is the link. A script in its place starts the program by its own path.
+# Of these arguments the first is the link. A script in its place starts the program by its own path. It is
+# written under a name that nobody can have guessed: a link of that name in /tmp would be followed.
 _SCRIPT = (
-    r'printf "#!/bin/sh\nexec \"%s\" \"\$@\"\n" "$1" > "$0.new" && chmod 755 "$0.new" && mv -f "$0.new" "$0"'
+    r'new=$(mktemp "$0.XXXXXX") && printf "#!/bin/sh\nexec \"%s\" \"\$@\"\n" "$1" > "$new" && '
+    r'chmod 755 "$new" && mv -f "$new" "$0"'
 )
+_OF_SYSTEM = ("/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/")  # a distribution's own programs start these
 _PROGRAM = pattern(r"python[\d.]*\Z")
 # Scripts that pip installs: their first line has the absolute path of the environment's Python, which is
 # wrong after the environment is moved.
@@ -296,8 +299,11 @@ def _find_missing_settings(host: Host, folder: str) -> Iterator[Finding]:
 
 def _report_link(host: Host, linked: LinkedEnvironment) -> Finding:
     path = host.interpreter.path
+    link = host.files.lstat(path)
     # Within the double quotes of the script these would be read by the shell.
     is_plain = not set('"$`\\%').intersection(linked.program)
+    is_replaced = is_plain and link is not None and link.is_link and not path.startswith(_OF_SYSTEM)
+    undo = Command(("ln", "-sfn", linked.program, path)).lines() if is_replaced else ()
     return Finding(
         "virtual-environment.linked-from-outside",
         _(
@@ -315,7 +321,8 @@ def _report_link(host: Host, linked: LinkedEnvironment) -> Finding:
                 "start jobs by {program}, or put a script that does so in the place of the link",
                 program=linked.program,
             ),
-            steps=(Command(("sh", "-c", _SCRIPT, path, linked.program)),) if is_plain else (),
+            steps=(Command(("sh", "-c", _SCRIPT, path, linked.program)),) if is_replaced else (),
+            undo=undo,
             risk=Risk.MANUAL,
             needs_root=False,
         ),

@@ -16,6 +16,7 @@ from npudoctor.facts.python.installed_modules import (
     is_editable,
     list_optional_files,
     list_recorded_files,
+    module_at,
     module_of,
     modules_of,
 )
@@ -64,13 +65,13 @@ def find_failing_imports(
         if damage.missing or normalize_name(copy.name) in stopped:
             continue
         for path in find_left_out(host.files, site, list_optional_files(host, copy)):
-            gone[_module_at(path)] = copy, f"{site}/{path}"
+            gone[module_at(path)] = copy, f"{site}/{path}"
         recorded = list_recorded_files(host, copy)
         for file, now in zip(recorded, damage.sizes):
             if 0 < now < file.size and file.path.endswith(".py") and len(shortened) < _SHORTENED:
                 names = _list_names(modules_of(host).text(f"{site}/{file.path}"))
                 if names is not None:
-                    module = _module_at(file.path)
+                    module = module_at(file.path)
                     shortened[module], offered[module] = (copy, f"{site}/{file.path}"), names
         if not recorded and not is_editable(host, copy):
             unlisted[module_of(copy.name).partition(".")[0]] = copy, ""
@@ -109,11 +110,3 @@ def _list_names(text: str) -> Optional[frozenset[str]]:
         return None
     # What it binds at run time it mostly names in quotes: globals()["relu"].
     return names.union(_QUOTED.findall(text))
-
-
-def _module_at(path: str) -> str:
-    folder, _slash, name = path.rpartition("/")
-    stem = name.partition(".")[0]
-    return (
-        folder.replace("/", ".") if stem == "__init__" else ".".join([*folder.split("/"), stem]).lstrip(".")
-    )

@@ -11,7 +11,12 @@ from npudoctor.facts.python.frameworks import (
     installed_job_distributions,
     is_job_distribution,
 )
-from npudoctor.facts.python.installed_modules import list_recorded_files, module_of, top_level_modules
+from npudoctor.facts.python.installed_modules import (
+    list_recorded_files,
+    module_at,
+    module_of,
+    top_level_modules,
+)
 from npudoctor.host.host import Host
 from npudoctor.host.python.import_kinds import FIRM, LATER, TRIED, TRIED_LATER, list_import_kinds
 from npudoctor.host.python.installed_files import site_of
@@ -81,14 +86,6 @@ def _find_needed(host: Host) -> set[str]:
         needed |= new
         todo += new
     return needed
-
-
-def module_at(path: str) -> str:
-    """The module that a file below site-packages is."""
-    folder, _slash, name = path.rpartition("/")
-    stem = name.partition(".")[0]
-    parts = [*filter(None, folder.split("/")), *([] if stem == "__init__" else [stem])]
-    return ".".join(parts)
 
 
 def _has_source(host: Host, path: str) -> bool:

@@ -196,3 +196,11 @@ def _archives(host: Host) -> Iterator[str]:
         entry = host.files.stat(place) if place.startswith("/") else None
         if entry is not None and entry.is_file:
             yield place
+
+
+def module_at(path: str) -> str:
+    """The module that a file below site-packages is."""
+    folder, _slash, name = path.rpartition("/")
+    stem = name.partition(".")[0]
+    parts = [*filter(None, folder.split("/")), *([] if stem == "__init__" else [stem])]
+    return ".".join(parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Optional
 
@@ -11,7 +11,9 @@ from npudoctor.facts.python.installed_modules import list_recorded_files
 from npudoctor.host.host import Host
 from npudoctor.host.process.commands import FOLDERS
 from npudoctor.host.python.installed_files import find_damage, site_of
-from npudoctor.host.python.interpreter import Distribution
+from npudoctor.host.python.interpreter import Distribution, Interpreter
+from npudoctor.host.startup.site_folders import read_home
+from npudoctor.host.variables import Variables
 
 # What is installed already is to be installed: that runs all of an installation but its end, asks no index
 # and changes nothing. `--help` is too little: pip 23.0 shows it under Python 3.12, but reads no metadata.
@@ -91,22 +93,38 @@ def _try_to_start(host: Host, copy: Distribution) -> Optional[bool]:
     )
 
 
-def _starts(host: Host, python: str, words: tuple[str, ...], share: float) -> Optional[bool]:
+def _starts(
+    host: Host, python: str, words: tuple[str, ...], share: float, examined: Sequence[str] = ()
+) -> Optional[bool]:
+    """Whether it starts; `examined`: the Python in which it starts itself once more (`pip --python`)."""
     if host.options.root is not None or not host.interpreter.layout().asked:
         return None
-    if host.identity.is_root and not _may_import_all(host, python):
+    if host.identity.is_root and not all(_may_import_all(host, each) for each in {python, *examined}):
         return None
-    variables = {**host.variables, "LC_ALL": "C", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    variables = {**host.variables}
     if host.identity.is_root:
-        variables = {"PATH": host.commands.join_trusted(FOLDERS), "HOME": "/", "LC_ALL": "C"}
+        variables = {"PATH": host.commands.join_trusted(FOLDERS), "HOME": "/"}
+    # pip reads the machine's settings in spite of --isolated, and these may say `upgrade` and `find-links`.
+    variables.update({"LC_ALL": "C", "PIP_CONFIG_FILE": "/dev/null"})
     answer = host.commands.run((python, *words), timeout=share * host.options.timeout, variables=variables)
     return answer.ok if answer.ended == "exited" else None
 
 
 def _may_import_all(host: Host, python: str) -> bool:
-    """Whether all that a start of Python may import is root's."""
-    folders = [folder for folder in host.interpreter.layout().search_path if folder.startswith("/")]
-    return host.commands.may_run(python) and all(map(host.commands.may_load_from, folders))
+    """Whether all that a start of a Python may import is root's, by its own search path."""
+    interpreter = host.interpreter
+    if python not in (interpreter.path, interpreter.program):
+        # Only read: which folders it has is not asked of a program that root may not run.
+        interpreter = Interpreter(
+            python, "path", files=host.files, commands=None, variables=Variables({}), as_root=True
+        )
+    try:
+        layout = interpreter.layout()
+    except CannotTell:
+        return False
+    folders = [folder for folder in layout.search_path if folder.startswith("/")]
+    is_known = bool(folders) and not layout.unread
+    return is_known and host.commands.may_run(python) and all(map(host.commands.may_load_from, folders))
 
 
 def _find_other_pip(host: Host) -> Optional[str]:
@@ -117,16 +135,15 @@ def _find_other_pip(host: Host) -> Optional[str]:
     # As in the line that is shown, pip runs in the interpreter under examination.
     others = list(islice(dict.fromkeys(_list_other_pythons(host)), OTHERS))
     share = _OTHERS_SHARE / max(1, len(others))
-    return next((python for python in others if _starts(host, python, words, share)), None)
+    examined = (host.interpreter.program,)
+    return next((python for python in others if _starts(host, python, words, share, examined)), None)
 
 
 def _list_other_pythons(host: Host) -> Iterator[str]:
     """The one that a virtual environment was made of, then those of the caller's PATH."""
-    settings = host.files.text(f"{host.interpreter.path.rsplit('/', 2)[0]}/pyvenv.cfg") or ""
-    for line in settings.splitlines():
-        name, _equals, value = line.partition("=")
-        if name.strip() == "home" and value.strip().startswith("/"):
-            yield f"{value.strip()}/python3"
+    home = read_home(host.files, host.interpreter.path)
+    if home is not None:
+        yield f"{home}/python3"
     for folder in host.variables.path_list("PATH"):
         if folder.startswith("/"):
             entry = host.files.stat(f"{folder}/python3")

@@ -7,7 +7,6 @@ from typing import Optional
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
-from npudoctor.core.lazy import pattern
 from npudoctor.facts.job import process
 from npudoctor.host.fs.disk import CLOSED
 from npudoctor.host.host import Host
@@ -15,9 +14,7 @@ from npudoctor.host.libraries.elf_damage import is_damaged
 from npudoctor.host.libraries.extensions import find_extensions
 from npudoctor.host.python.byte_code import ByteCode
 from npudoctor.host.python.interpreter import Layout
-from npudoctor.host.startup.site_folders import PYTHON_LIB
-
-_HOME = pattern(r"(?m)^home *= *(/.*?)/*$")  # of pyvenv.cfg: the folder of the program
+from npudoctor.host.startup.site_folders import PYTHON_LIB, read_home
 
 # Packages and modules without which `import torch` of 2.13 fails: each was taken away from Python 3.11, and
 # the import tried. All of them are in each release from 3.9 to 3.14.
@@ -113,8 +110,8 @@ def _find_candidates(host: Host, layout: Layout, version: str) -> Iterator[str]:
     # (`venv --copies`).
     real = host.files.real(host.interpreter.program) or ""
     if real.count("/") > 1:
-        settings = host.files.text(f"{real.rsplit('/', 2)[0]}/pyvenv.cfg") or ""
-        bases = [real.rsplit("/", 2)[0], *(home.rpartition("/")[0] for home in _HOME.findall(settings))]
+        home = read_home(host.files, real)
+        bases = [real.rsplit("/", 2)[0], *([home.rpartition("/")[0]] if home is not None else [])]
         yield from (f"{base}/{lib}{end}" for base in bases for lib in ("lib", "lib64"))
 
 

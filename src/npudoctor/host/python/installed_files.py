@@ -86,6 +86,8 @@ def read_record(files: Files, distribution: Distribution) -> tuple[list[Installe
         path = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.end(1)]
         if path[0] not in '"./':
             *folders, name = path.split("/")
+            if ".." in folders:  # anybody writes a RECORD, and its paths end up in lines that root types
+                continue
             is_needed = _OPTIONAL_FOLDERS.isdisjoint(folders) and (
                 "test" not in name or _OPTIONAL_MODULE.fullmatch(name) is None
             )

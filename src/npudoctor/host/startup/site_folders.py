@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
+from typing import Optional
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
@@ -161,3 +162,13 @@ def is_isolated_environment(files: Files, program: str) -> bool:
     text = files.text(f"{program.rsplit('/', 2)[0]}/pyvenv.cfg") or ""
     settings = text.lower().replace(" ", "").splitlines()
     return bool(settings) and "include-system-site-packages=true" not in settings
+
+
+def read_home(files: Files, program: str) -> Optional[str]:
+    """The folder of the Python that an environment was made of, by its pyvenv.cfg; None without one."""
+    settings = files.text(f"{program.rsplit('/', 2)[0]}/pyvenv.cfg") if program.count("/") > 1 else None
+    for line in (settings or "").splitlines():
+        key, _equals, value = line.partition("=")
+        if key.strip().lower() == "home" and value.strip().startswith("/"):
+            return value.strip().rstrip("/") or "/"
+    return None
