@@ -28,7 +28,8 @@ from npudoctor.facts.cann.installations import installs_of
 from npudoctor.facts.job import process as job
 from npudoctor.facts.python.backends import find_backends, libraries_of
 from npudoctor.facts.python.compiled_modules import UnfitModule, list_unfit_modules
-from npudoctor.facts.python.installed_modules import is_altered
+from npudoctor.facts.python.frameworks import installed_job_distributions
+from npudoctor.facts.python.installed_modules import is_altered, list_recorded_files
 from npudoctor.facts.python.interrupted import find_stop_codes
 from npudoctor.facts.python.replaced_libraries import (
     LED_BY,
@@ -41,6 +42,7 @@ from npudoctor.facts.python.replaced_libraries import (
 )
 from npudoctor.host.libraries.loader import LoadedLibrary, Loader, MissingLibrary
 from npudoctor.host.python.installed_files import is_complete_elf
+from npudoctor.host.python.interpreter import Distribution
 from npudoctor.knowledge.distributions import list_built_in_names
 
 # torch_npu, vllm and the like load the libraries of one of these.
@@ -256,13 +258,26 @@ def _report_module(unfit: UnfitModule) -> Finding:
 
 
 def _reinstall_fix(host: Host, framework: str, missing: list[MissingLibrary]) -> Optional[Fix]:
-    """Return the line that installs the framework again where the library is one that only it brings."""
-    copy = host.interpreter.installed(framework)
-    if copy is None or not any(_OWN.match(library.name) for library in missing):
+    """Return the line that installs the package again whose list has the library, or the framework where only
+    it brings such a one.
+
+    One that is there may be for another machine: the loader passes it over, and says that it is not there.
+    """
+    names = {library.name for library in missing}
+    copy = next(
+        (copy for copy in installed_job_distributions(host).values() if _brings(host, copy, names)), None
+    )
+    if copy is None and any(map(_OWN.match, names)):
+        copy = host.interpreter.installed(framework)
+    if copy is None:
         return None
     requirement = copy.requirement if copy.version else framework
     fix: Fix = pip_reinstall(host, _("reinstall {name}", name=copy.label), requirement)
     return fix
+
+
+def _brings(host: Host, copy: Distribution, names: set[str]) -> bool:
+    return any(file.path.rpartition("/")[2] in names for file in list_recorded_files(host, copy))
 
 
 def _report_lacking(host: Host, framework: str, loader: Loader, lacking: list[MissingSymbol]) -> Finding:

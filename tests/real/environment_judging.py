@@ -155,7 +155,7 @@ def check(copy: Copy, profile: str = "full") -> Said:
     causes = [one for one in findings if one["caused_by"] is None]
     unknown = [row["check"] for row in report["results"] if row["needed"] and row["status"] == "unknown"]
     loud = tuple(one for one in causes if one["severity"] in ("warning", "error"))
-    return Said(loud, tuple(unknown), report["verdict"], tuple(report["target"]["frameworks"]))
+    return Said(loud, tuple(unknown), report["verdict"], tuple(report["target"]["frameworks"] or ()))
 
 
 def _program(folder: Path) -> Path:
@@ -214,6 +214,9 @@ def mend(case: Case, copy: Copy, before: Truth, said: Said, profile: str = "full
                 _variable(copy, line)
             elif not copy.shell(line):
                 return Mended(tuple(lines), "the line fails", before)
+        beside = copy.folder.with_name(f"{copy.folder.name}-new")
+        if beside.exists():  # what was shown made a new environment, in which the job starts from now on
+            copy.folder = beside
         said = check(copy, profile)
         if not said.errors:
             break

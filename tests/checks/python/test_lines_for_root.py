@@ -106,11 +106,11 @@ def test_root_starts_no_other_python_whose_packages_are_another_users(
     if lacking is not None:
         del trusted[lacking]
     host, started = asked_host(True, tuple(trusted))
-    pip_health._starts(host, "/opt/other/bin/python3", ("-m", "pip"), 0.4, ("/env/python",))
-    assert len(started) == starts
+    assert pip_health._may_start(host, ("/opt/other/bin/python3", "/env/python")) is bool(starts)
+    assert started == []
 
 
 def test_root_starts_no_python_that_is_gone() -> None:
     host, started = asked_host(True, (SITE,))
-    assert pip_health._starts(host, "/gone/python3", ("-m", "pip"), 0.4, ("/env/python",)) is None
+    assert not pip_health._may_start(host, ("/gone/python3", "/env/python"))
     assert started == []

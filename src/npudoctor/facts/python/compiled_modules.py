@@ -97,8 +97,10 @@ def _find_imported(
         unfit = unfit_by_name.get(broken.missing)
         if unfit is None or (unfit.kind == "library" and _loads_itself(host, copy, roots)):
             continue
-        needs = closure_of(host).of(copy.name)
-        needed = is_job_distribution(host, copy.name) or not all(need.lenient for need in needs)
+        from npudoctor.facts.python.fallbacks import is_done_without  # asked where something is wrong alone
+
+        # A requirement may be a lenient one because it works with this version; that is no word about none.
+        needed = not is_done_without(host, copy, is_gone=True)
         return UnfitModule(copy, unfit.path, unfit.kind, unfit.built, unfit.by, needed)
     return None
 

@@ -84,6 +84,8 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def _try_to_start(host: Host, copy: Distribution) -> Optional[bool]:
     """Whether it starts; None where nothing is started: in an image, or what root may not run."""
+    if not _may_start(host, (host.interpreter.program,)):
+        return None
     # -I leaves out the user's own folder, and pip with it if it lies there.
     isolated = () if "/.local/lib/" in copy.folder else ("-I",)
     # A Python that the system keeps for itself (PEP 668) refuses all but a dry run.
@@ -93,14 +95,15 @@ def _try_to_start(host: Host, copy: Distribution) -> Optional[bool]:
     )
 
 
-def _starts(
-    host: Host, python: str, words: tuple[str, ...], share: float, examined: Sequence[str] = ()
-) -> Optional[bool]:
-    """Whether it starts; `examined`: the Python in which it starts itself once more (`pip --python`)."""
+def _may_start(host: Host, pythons: Sequence[str]) -> bool:
+    """Whether these may be started, and what they import on their own."""
     if host.options.root is not None or not host.interpreter.layout().asked:
-        return None
-    if host.identity.is_root and not all(_may_import_all(host, each) for each in {python, *examined}):
-        return None
+        return False
+    return not host.identity.is_root or all(_may_import_all(host, python) for python in pythons)
+
+
+def _starts(host: Host, python: str, words: tuple[str, ...], share: float) -> Optional[bool]:
+    """Whether it starts; None where it gives no answer in time."""
     variables = {**host.variables}
     if host.identity.is_root:
         variables = {"PATH": host.commands.join_trusted(FOLDERS), "HOME": "/"}
@@ -133,10 +136,15 @@ def _find_other_pip(host: Host) -> Optional[str]:
         return None  # nothing to try it with
     words = ("-I", "-B", "-m", "pip", "--python", host.interpreter.path, *_TRIAL, installed)
     # As in the line that is shown, pip runs in the interpreter under examination.
-    others = list(islice(dict.fromkeys(_list_other_pythons(host)), OTHERS))
-    share = _OTHERS_SHARE / max(1, len(others))
-    examined = (host.interpreter.program,)
-    return next((python for python in others if _starts(host, python, words, share, examined)), None)
+    listed = dict.fromkeys(_list_other_pythons(host))
+    others = [each for each in islice(listed, OTHERS) if _may_start(host, (each, host.interpreter.program))]
+    answers = {}
+    for python in others:
+        answers[python] = _starts(host, python, words, _OTHERS_SHARE / len(others))
+        if answers[python]:
+            return python
+    # On a busy machine none may answer in time: that is no reason to say that there is no pip.
+    return next((python for python, answer in answers.items() if answer is None), None)
 
 
 def _list_other_pythons(host: Host) -> Iterator[str]:

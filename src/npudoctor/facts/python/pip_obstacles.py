@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from pathlib import PurePosixPath
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.python.installed_modules import list_recorded_files
@@ -61,7 +62,9 @@ def _find_obstacles(host: Host, copy: Distribution) -> Obstacles:
     damage = find_damage(host.files, copy, recorded)
     paths = [f"{site}/{path}" for path in damage.missing]
     tops = sorted({f"{site}/{file.path.partition('/')[0]}" for file in recorded})
-    is_linked = any(is_dead_link(host, path) for path in paths)
+    # A folder may be such a link too, and then nothing can be seen in it.
+    above = {f"{site}/{folder}" for path in damage.missing for folder in PurePosixPath(path).parents}
+    is_linked = any(is_dead_link(host, path) for path in (*sorted(above), *paths))
     linked = tuple(top for top in tops if is_linked and host.files.lstat(top) is not None)
     sizes = zip(recorded, damage.sizes)
     folders = tuple(f"{site}/{file.path}" for file, size in sizes if size == NO_FILE)

@@ -18,11 +18,12 @@ BATCH_SIZE = 2000  # files of one question to the disk
 # data: the pattern begins with what these lack, so that the search is fast.
 _LOADED = pattern(r"(\.(?:py|so(?:\.[\d.]+)?)),(?:sha256=)?([^,\n]*),(\d+)")
 # Folders and modules that images for production leave out. Most of them no job imports; torch imports
-# torch.testing, and numpy.testing a module of numpy/_core/tests.
+# torch.testing, and numpy.testing a module of numpy/_core/tests. `find -name "test*" -delete` takes
+# numpy/ma/testutils.py, too.
 _OPTIONAL_FOLDERS = frozenset(
     "test tests testing _pytest example examples benchmark benchmarks doc".split(" "),
 )
-_OPTIONAL_MODULE = pattern(r"(?:test_\w+|\w+_test|tests?|conftest|testing\w*)\.py")
+_OPTIONAL_MODULE = pattern(r"(?:test\w*|\w+_test|conftest)\.py")
 # Of these folders one file is looked for: most of what is left out lies in them, and they go as a whole.
 _TEST_FOLDERS = ("test", "tests")
 
@@ -91,8 +92,19 @@ def read_record(files: Files, distribution: Distribution) -> tuple[list[Installe
             is_needed = _OPTIONAL_FOLDERS.isdisjoint(folders) and (
                 "test" not in name or _OPTIONAL_MODULE.fullmatch(name) is None
             )
-            (needed if is_needed else optional).append(InstalledFile(path, int(match[3]), match[2]))
+            file = InstalledFile(path, int(match[3]), match[2])
+            (needed if is_needed else optional).append(file)
+            if is_needed and _is_beside_package(path):
+                optional.append(file)
     return needed, optional
+
+
+def _is_beside_package(path: str) -> bool:
+    """Whether it is a compiled module beside its package, as paddle's _foo: who moves the package leaves it.
+
+    It must be whole where it is; where it is gone, what imports it says whether it is needed.
+    """
+    return "/" not in path and not path.endswith(".py")
 
 
 def find_left_out(files: Files, site: str, optional: Sequence[InstalledFile]) -> list[str]:
@@ -135,7 +147,8 @@ def find_damage(
         if current_size < 0 and (
             size or not path.endswith("__init__.py")
         ):  # without an empty one Python imports too
-            missing.append(path)
+            if not _is_beside_package(path):
+                missing.append(path)
         elif current_size < size and (
             not current_size or (".so" in path and not _is_complete(files, f"{site}/{path}", current_size))
         ):
