@@ -188,3 +188,20 @@ def test_a_plug_in_of_which_a_part_is_gone(length: Optional[int], said: bool) ->
     }
     found = ask(framework_modules, fake_host(files)).codes
     assert found == (["framework-modules.plugin-unusable"] if said else [])
+
+
+def test_a_version_that_works_is_no_word_about_none() -> None:
+    """A requirement may be lenient because paddle works with this older safetensors: it still imports it."""
+    files = {
+        **trainer({}),
+        **package_files("paddlepaddle", "3.3.1", "Requires-Dist: safetensors>=0.6"),
+        **package_files("safetensors", "0.5.0"),
+        f"{SITE}/safetensors-0.5.0.dist-info/RECORD": (
+            "safetensors/__init__.py,sha256=x,1\nsafetensors/_safetensors_rust.abi3.so,sha256=x,1\n"
+        ),
+        f"{SITE}/safetensors/__init__.py": "from ._safetensors_rust import a\n",
+        f"{SITE}/safetensors/_safetensors_rust.abi3.so": ARM,
+    }
+    findings = [finding for asked in judge(files) for finding in asked.findings]
+    said = [finding for finding in findings if finding.code == "conflicting-packages.other-machine"]
+    assert [finding.severity or Severity.ERROR for finding in said] == [Severity.ERROR]

@@ -59,12 +59,14 @@ def test_a_program_of_the_system_is_not_replaced(name: str) -> None:
 
 
 def asked_host(is_root: bool, trusted: tuple[str, ...]) -> tuple[Any, list[Any]]:
-    """A host that notes with what pip is started."""
+    """A host that notes with what pip is started; a Python in a folder `slow` has no answer in time."""
     started: list[Any] = []
 
     def run(argv: tuple[str, ...], timeout: float, variables: dict[str, str]) -> Any:
         started.append((argv, variables))
-        return SimpleNamespace(ended="exited", ok=True)
+        if "/slow/" in argv[0]:
+            return SimpleNamespace(ended="timeout", ok=False)
+        return SimpleNamespace(ended="exited", ok="/none/" not in argv[0])
 
     site = "/opt/other/lib/python3.11/site-packages"
     files = fake_host(
@@ -114,3 +116,22 @@ def test_root_starts_no_python_that_is_gone() -> None:
     host, started = asked_host(True, (SITE,))
     assert not pip_health._may_start(host, ("/gone/python3", "/env/python"))
     assert started == []
+
+
+@pytest.mark.parametrize(
+    ("pythons", "found"),
+    [
+        (("/slow/python3", "/usr/bin/python3"), "/usr/bin/python3"),
+        # On a busy machine none answers in time: that is no reason to say that there is none.
+        (("/none/python3", "/slow/python3"), "/slow/python3"),
+        (("/none/python3",), None),
+    ],
+)
+def test_a_pip_without_an_answer_is_the_last_resort(
+    monkeypatch: pytest.MonkeyPatch, pythons: tuple[str, ...], found: Optional[str]
+) -> None:
+    host, _started = asked_host(False, ())
+    host.interpreter.all_installed = lambda: [SimpleNamespace(name="numpy", headers=("Name: numpy",))]
+    host.once = lambda _key, make: make()
+    monkeypatch.setattr(pip_health, "_list_other_pythons", lambda _host: iter(pythons))
+    assert pip_health.find_other_pip(host) == found

@@ -246,6 +246,25 @@ def test_a_library_of_the_system_that_is_missing() -> None:
     assert judge({**files, **cann}).codes == []  # library-path says it
 
 
+def test_a_library_of_a_package_comes_again_with_it() -> None:
+    """One for another machine lies there: the loader passes it over and says that it does not find it."""
+    path = f"{OWN}/libdnnl.so.3"
+    files = {
+        **machine(),
+        **package_files("torch", "2.9.0"),
+        MODULE: library("libdnnl.so.3", "libc10.so", runpath="$ORIGIN/lib"),
+        path: library(soname="libdnnl.so.3", machine="aarch64"),
+        f"{SITE}/torch-2.9.0.dist-info/RECORD": f"{path[len(SITE) + 1 :]},sha256=x,9\n",
+    }
+    (finding,) = judge(files, {}).findings
+    assert finding.code == "loaded-libraries.not-found" and "libdnnl.so.3" in finding.message
+    assert finding.fix is not None
+    assert [line for line in finding.fix.commands if line.endswith("--no-deps torch==2.9.0")]
+    del files[f"{SITE}/torch-2.9.0.dist-info/RECORD"]  # then nobody knows whose it is
+    (finding,) = judge(files, {}).findings
+    assert finding.fix is not None and finding.fix.commands == ()
+
+
 def test_what_is_cudas_is_for_others_to_say() -> None:
     files = {**machine(), MODULE: library("libc10.so", "libcudart.so.12", runpath="$ORIGIN/lib")}
     assert judge(files).codes == []

@@ -168,6 +168,10 @@ def test_what_pip_cannot_replace_is_removed_once_the_wheel_is_there() -> None:
     dead = link("/gone/a.so")
     removal = f"find {SITE}/numpy -xtype l -delete"
     assert reinstalled({f"{SITE}/numpy/core/a.so": dead}) == (first, removal, last)
+    # A whole folder that leads to nothing: no file can be seen in it.
+    without = {path: content for path, content in INSTALLED.items() if not path.startswith(f"{SITE}/numpy/")}
+    host = fake_host({**WHOLE, **PIP, **without, f"{SITE}/numpy": link("/gone")}, search_path=(LIB, SITE))
+    assert pip_reinstall(host, "so", "numpy==2.1.0").commands == (first, removal, last)
     assert reinstalled({f"{SITE}/numpy/core/a.so": folder()}) == (
         first,
         f"rm -r {SITE}/numpy/core/a.so",

@@ -177,3 +177,25 @@ def test_a_library_beside_its_source_that_another_one_was_compiled_against() -> 
     other = {"yaml/more.so": "\x7fELF yaml._yaml\0"}
     assert severity({**sources, **other}) is Severity.ERROR
     assert severity({**sources, "yaml/more.so": "\x7fELF yaml.yaml\0"}) is Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    ("gone", "init", "said"),
+    [
+        # Beside the package, and nobody imports it.
+        ("_foo.cpython-311-x86_64-linux-gnu.so", "", False),
+        ("_foo.cpython-311-x86_64-linux-gnu.so", "import _foo\n", True),
+        ("torch/ma/testutils.py", "", False),
+        ("torch/ma/testutils.py", "from torch.ma import testutils\n", True),
+        ("torch/ma/utils.py", "", True),
+    ],
+)
+def test_what_people_leave_behind_is_judged_by_who_imports_it(gone: str, init: str, said: bool) -> None:
+    sources = {"torch/__init__.py": init, "torch/ma/__init__.py": "a = 1\n"}
+    record = "".join(f"{path},sha256=x,{len(text)}\n" for path, text in [*sources.items(), (gone, "x")])
+    files: dict[str, Content] = {
+        **package_files("torch", "2.9.0"),
+        f"{SITE}/torch-2.9.0.dist-info/RECORD": record,
+        **{f"{SITE}/{path}": text for path, text in sources.items()},
+    }
+    assert bool(ask(check, fake_host(files)).findings) is said

@@ -114,3 +114,15 @@ def test_a_folder_to_which_a_line_leads(base: Path, tmp_path: Path, mark: Path) 
     (site(base) / "dev.pth").write_text(f"{tmp_path / 'far'}\nimport module\n")
     assert str(tmp_path / "far") in looked(base / "bin/python3").search_path
     assert not mark.exists()
+
+
+def test_an_archive_to_which_a_line_leads(base: Path, tmp_path: Path) -> None:
+    """Its modules are imported as they are: root's may be, another user's may not."""
+    archive = base / "modules.zip"
+    archive.write_bytes(b"PK\5\6" + bytes(18))
+    (site(base) / "more.pth").write_text(f"{archive}\n")
+    assert pip(base) is None
+    far = tmp_path / "far/modules.zip"
+    theirs(far, archive.read_text())
+    (site(base) / "more.pth").write_text(f"{far}\n")
+    assert str(far) in (pip(base) or "") or str(far.parent) in (pip(base) or "")

@@ -168,7 +168,11 @@ class _StartJudge:
                 for file in (*reached.unread, *reached.finders):
                     self._require_trust(_("{path} may load code from elsewhere, and was not run", path=file))
                 for folder in reached.folders:
-                    self._require_trust(self._trust.why_not_tree(folder))
+                    entry = self._files.stat(folder)
+                    # A line may name an archive, whose modules are imported as they are.
+                    is_file = entry is not None and entry.is_file
+                    judge = self._trust.why_not if is_file else self._trust.why_not_tree
+                    self._require_trust(judge(folder))
 
     def _require_trust(self, why: Optional[str]) -> None:
         if why:
