@@ -224,7 +224,7 @@ def run_warm(
     key = (tuple(sorted(chosen.items())), tuple(language))
     _asked[key] += 1
     if key not in _servers:
-        if (chosen or language) and _asked[key] < 2:  # a process costs as much as a start
+        if (chosen or language) and _asked[key] < 3:  # its first two starts stay real ones
             return None
         if len(_servers) == MOST:
             _servers.pop(next(iter(_servers))).close()
