@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import time
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,25 @@ def npudoctor(tmp_path: Path) -> Npudoctor:
     return Npudoctor(tmp_path)
 
 
-def deep(npudoctor: Npudoctor, *arguments: str, source: str = IMPORTED) -> tuple[Any, bool]:
+@pytest.fixture
+def without_pip(trusted: Path) -> str:
+    """A Python of its own folder that has no pip: what is missing has pip tried, dearer than all else."""
+    library = trusted / f"lib/python{sysconfig.get_python_version()}"
+    (library / "site-packages").mkdir(parents=True)
+    settings = f"home = {sys.base_prefix}/bin\ninclude-system-site-packages = false\n"
+    (trusted / "pyvenv.cfg").write_text(settings)
+    (trusted / "bin").mkdir()
+    (trusted / "bin/python3").symlink_to(os.path.realpath(sys.executable))
+    return str(trusted / "bin/python3")
+
+
+def deep(
+    npudoctor: Npudoctor, *arguments: str, source: str = IMPORTED, python: str = sys.executable
+) -> tuple[Any, bool]:
     """How it ended where this is torch, and whether that was imported."""
     site, witness = npudoctor.folder / "site", npudoctor.folder / "witness"
     package(site, "torch", source)
-    options = ("--expect", "none", "--python", sys.executable)
+    options = ("--expect", "none", "--python", python)
     at = arguments.index("--") if "--" in arguments else len(arguments)
     told = (*arguments[:at], *options, *arguments[at:])
     done = npudoctor(*told, PYTHONPATH=str(site), WITNESS=str(witness))
@@ -76,36 +91,38 @@ def test_a_named_cause_has_the_import_as_its_echo(npudoctor: Npudoctor) -> None:
     assert said["framework-imports.failed"]["caused_by"] == "package-requirements.missing"
 
 
-def findings_where_two_are_missing(npudoctor: Npudoctor, imported: str, *options: str) -> dict[str, Any]:
+def findings_where_two_are_missing(
+    npudoctor: Npudoctor, python: str, imported: str, *options: str
+) -> dict[str, Any]:
     """By their codes, where torch requires first-gone and second-gone, and imports one of these."""
     site = npudoctor.folder / "site"
     package(site, "torch", f"import {imported}", version="2.5.1")
     metadata = site / "torch-2.5.1.dist-info" / "METADATA"
     metadata.write_text(metadata.read_text() + "Requires-Dist: first-gone\n")
     arguments = ("check", "deep", "package-requirements", "--expect", "none", "--format", "json", *options)
-    done = npudoctor(*arguments, "--python", sys.executable, PYTHONPATH=str(site))
+    done = npudoctor(*arguments, "--python", python, PYTHONPATH=str(site))
     assert done.status == 1
     findings = [finding for row in done.json["results"] for finding in row["findings"]]
     return {finding["code"]: finding for finding in findings if finding["severity"] == "error"}
 
 
-def test_what_is_ignored_is_no_cause(npudoctor: Npudoctor) -> None:
+def test_what_is_ignored_is_no_cause(npudoctor: Npudoctor, without_pip: str) -> None:
     ignored = ("--ignore", "package-requirements")
-    said = findings_where_two_are_missing(npudoctor, "first_gone", *ignored)
+    said = findings_where_two_are_missing(npudoctor, without_pip, "first_gone", *ignored)
     assert said["package-requirements.missing"]["ignored"] == {"reason": None}
     assert said["framework-imports.failed"]["caused_by"] is None
     assert said["framework-selftest.failed"]["caused_by"] == "framework-imports.failed"
 
 
-def test_an_error_about_something_else_is_no_cause(npudoctor: Npudoctor) -> None:
-    said = findings_where_two_are_missing(npudoctor, "second_gone")
+def test_an_error_about_something_else_is_no_cause(npudoctor: Npudoctor, without_pip: str) -> None:
+    said = findings_where_two_are_missing(npudoctor, without_pip, "second_gone")
     assert said["package-requirements.missing"]["severity"] == "error"
     assert said["framework-imports.failed"]["caused_by"] is None
 
 
-def test_the_self_test_stands_where_the_import_is_ignored(npudoctor: Npudoctor) -> None:
+def test_the_self_test_stands_where_the_import_is_ignored(npudoctor: Npudoctor, without_pip: str) -> None:
     ignored = ("--ignore", "package-requirements", "--ignore", "framework-imports")
-    said = findings_where_two_are_missing(npudoctor, "first_gone", *ignored)
+    said = findings_where_two_are_missing(npudoctor, without_pip, "first_gone", *ignored)
     assert said["framework-selftest.failed"]["caused_by"] is None
 
 
@@ -131,10 +148,10 @@ def test_a_job_is_not_started_where_the_import_fails(npudoctor: Npudoctor) -> No
     assert "import torch fails" in done.err
 
 
-def test_what_fails_is_never_the_echo_of_a_warning(npudoctor: Npudoctor) -> None:
+def test_what_fails_is_never_the_echo_of_a_warning(npudoctor: Npudoctor, without_pip: str) -> None:
     """NumPy is missing, which is a warning; and the import fails for another reason."""
     arguments = ("check", "deep", "package-requirements", "--format", "json")
-    done, _imported = deep(npudoctor, *arguments, source="import gone")
+    done, _imported = deep(npudoctor, *arguments, source="import gone", python=without_pip)
     said = {finding["code"]: finding for row in done.json["results"] for finding in row["findings"]}
     assert said["package-requirements.missing"]["severity"] == "warning"
     assert said["framework-imports.failed"]["caused_by"] is None

@@ -58,14 +58,15 @@ language = json.loads(sys.argv[3])
 asked = language[-1].rpartition("=")[2] if language else ""
 known = asked[:2].lower() in messages.LANGUAGES
 messages.activate(messages.language_of({"NPUDOCTOR_LANG": asked} if known else os.environ))
-for line in json.loads(sys.argv[2]):
-    line = [*language, *line]
-    for name in loaded(line):
-        if name not in sys.modules and name != "__main__":
-            __import__(name)
+lines, names = json.loads(sys.argv[2])
+for line in () if names else lines:
+    names += loaded([*language, *line])
+for name in names:
+    if name not in sys.modules and name != "__main__":
+        __import__(name)
 
 channel = socket.socket(fileno=int(sys.argv[1]))
-channel.sendall(b"0")
+channel.sendall(json.dumps(list(sys.modules)).encode())
 while True:
     message, files, _flags, _address = socket.recv_fds(channel, 1 << 20, 2)
     if not message:
@@ -153,20 +154,25 @@ class WarmStart:
             self.close()
             self._seen = now
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # a message stays one
-            words = [str(theirs.fileno()), json.dumps(USUAL), json.dumps(self._language)]
+            words = [str(theirs.fileno()), json.dumps([USUAL, _names]), json.dumps(self._language)]
             self._server = subprocess.Popen(
                 [sys.executable, "-c", SERVER, *words],
                 env=self._variables, cwd="/", stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
             )  # fmt: skip
             theirs.close()
             self._channel = ours
-            assert self._number(ours) == 0
+            names = json.loads(self._message(ours, 1 << 20))
+            # The first asked the usual lines, which costs more than to load: all others load the same.
+            _names[:] = _names or names
         return self._channel
 
     def _number(self, channel: socket.socket) -> int:
-        told = channel.recv(64)
+        return int(self._message(channel, 64))
+
+    def _message(self, channel: socket.socket, most: int) -> bytes:
+        told = channel.recv(most)
         assert told, "the process that has loaded npudoctor has ended"
-        return int(told)
+        return told
 
 
 def _surroundings() -> object:
@@ -194,7 +200,8 @@ def _read_all(files: Sequence[int], deadline: float) -> list[bytes]:
     return [said[file] for file in files]
 
 
-_servers: dict[object, WarmStart] = {}
+_names: list[str] = []  # of the modules that the first server has loaded
+_servers: dict[object, WarmStart] = {}  # the one that was used last is the last
 _asked: Counter[object] = Counter()
 MOST_CHARACTERS = 20_000  # of a line: a message may have 200 KiB
 MOST = 4  # of them at once, 40 MB each
@@ -217,11 +224,12 @@ def run_warm(
     key = (tuple(sorted(chosen.items())), tuple(language))
     _asked[key] += 1
     if key not in _servers:
-        if (chosen or language) and _asked[key] < 3:  # a process costs as much as two starts
+        if (chosen or language) and _asked[key] < 3:  # its first two starts stay real ones
             return None
         if len(_servers) == MOST:
             _servers.pop(next(iter(_servers))).close()
         _servers[key] = WarmStart(chosen, language)
+    _servers[key] = _servers.pop(key)
     return _servers[key].run(words, variables, folder, timeout)
 
 

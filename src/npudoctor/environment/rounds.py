@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
@@ -144,6 +145,7 @@ def _remaining_notes(report: Report) -> Iterator[str]:
     yield from variable_checks.unanswered_checks(report)
 
 
+@cache
 def _environment_checks() -> LoadedChecks:
     """The built-in checks that are run; those of a site or a plug-in are not asked about variables."""
     from npudoctor.checking.index import load_index

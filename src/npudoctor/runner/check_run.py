@@ -109,6 +109,8 @@ class Workers:
         self._host = host
         self._turns = 0
         self._trial_lock = threading.Lock()
+        self._all_taken = threading.Lock()  # free once no check was left to take
+        self._all_taken.acquire()
         self._threads: list[threading.Event] = []  # each is set once its thread has begun
         self._started_at = time.monotonic()
         self._add_thread()
@@ -117,8 +119,8 @@ class Workers:
         """Add a thread whenever all are blocked, until every check had its turn or the time is over."""
         while self._pending and time.monotonic() < until:
             turns_before = self._turns
-            time.sleep(IDLE_SECONDS)
-            if self._turns == turns_before and self._has_runnable():
+            woken = self._all_taken.acquire(timeout=IDLE_SECONDS)
+            if not woken and self._turns == turns_before and self._has_runnable():
                 self._add_thread()
 
     def _has_runnable(self) -> bool:
@@ -158,6 +160,8 @@ class Workers:
             try:
                 run = self._pending.popleft()
             except IndexError:
+                with suppress(RuntimeError):  # another thread was first
+                    self._all_taken.release()
                 return
             is_trial = run.check.group == TRIAL
             if is_trial and not self._trial_lock.acquire(blocking=False):
