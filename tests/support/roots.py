@@ -15,7 +15,12 @@ from npudoctor.host.variables import Variables
 
 SOMEBODY = 12345
 VERSION = sysconfig.get_python_version()
-UNNEEDED = ("site-packages", "dist-packages", "test", "idlelib", "ensurepip", "__pycache__", "config-*")
+# Each test copies some hundred files: no test of such a Python imports one of these.
+UNNEEDED = (
+    "site-packages", "dist-packages", "test", "idlelib", "ensurepip", "__pycache__", "config-*",
+    "lib2to3", "distutils", "tkinter", "turtledemo", "pydoc_data", "unittest", "msilib", "xmlrpc", "wsgiref",
+    "curses", "dbm", "sqlite3", "_test*.so", "_codecs_*.so", "xx*.so", "cp[0-9]*.py", "mac_*.py", "iso*.py",
+)  # fmt: skip
 # Loaded by every start, and in no release a frozen copy: what is put behind it runs.
 LOADED = "encodings/aliases.py"
 # Code for such a place: a line with the pid at the end of a file.

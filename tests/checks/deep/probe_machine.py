@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Callable, Optional, Union
 
 from npudoctor.core.frozen import replace
+from npudoctor.core.once import Once
+from npudoctor.facts.python.pip_health import is_pip_well
 from npudoctor.host import Host, Options
 from npudoctor.host.fs.files import LocalDisk
 from npudoctor.host.process.commands import CommandResult
@@ -46,6 +48,18 @@ def _of_the_interpreter() -> dict[tuple[str, str], Optional[str]]:
     return {key: why for key, why in trust.reasons.items() if key[1].startswith(own)}
 
 
+@functools.cache
+def _has_pip(python: str) -> bool:
+    """Whether its pip works, for the lines that are shown: no package of ours has one, and a try takes longer
+    than a probe."""
+    host = Host(Options("none", python=python), disk=LocalDisk(), variables={"PATH": os.environ["PATH"]})
+    host.commands.trust.reasons.update(_of_the_interpreter())
+    try:
+        return is_pip_well(host)
+    finally:
+        host.close()
+
+
 def machine(
     site: Path,
     until: float = math.inf,
@@ -58,6 +72,7 @@ def machine(
     options = Options("none", python=python, until=until)
     host = Host(options, disk=LocalDisk(), variables={**own, **(variables or {})}, identity=identity)
     host.commands.trust.reasons.update(_of_the_interpreter())
+    host._once_by_fact["pip is well"] = Once(lambda: _has_pip(python))
     return host
 
 

@@ -7,6 +7,7 @@ line of standard input is a JSON list of scenes, and each line of standard outpu
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -180,6 +181,7 @@ def _apart(play: Play, scene: Scene, folder: str) -> None:
 
 def stay(play: Play) -> None:
     """Play what standard input asks for, to its end."""
+    gc.freeze()  # what is loaded stays shared with the forks: a collection would copy its pages
     for line in sys.stdin:
         scenes = json.loads(line)
         with tempfile.TemporaryDirectory() as top:

@@ -28,10 +28,8 @@ echo "+ $2 $3" >> {log}
 {seconds:+sleep}
 f={folder}/$2.${{3#-}}
 [ -e "$f" ] || exit 9
-(. "$f")
-s=$?
-echo "- $2 $3" >> {log}
-exit $s
+trap 'echo "- $2 $3" >> {log}' EXIT
+. "$f"
 """
 
 
@@ -56,10 +54,13 @@ class Tool:
         """From now on it prints this."""
         quoted = text.replace("'", "'\\''")
         lines = f"printf '%s\\n' '{quoted}'\n" if text else ""
-        self.does(device, question, f"{lines}exit {status}\n")
+        self._write(device, question, f"{lines}exit {status}\n")
 
     def does(self, device: int, question: str, script: str) -> None:
-        """From now on it runs this."""
+        """From now on it runs this, in a process of its own below it, which may outlive it."""
+        self._write(device, question, f"(\n{script})\n")
+
+    def _write(self, device: int, question: str, script: str) -> None:
         (self._answers / f"{device}.{question}").write_text(script)
 
     def saved(self) -> str:

@@ -187,7 +187,7 @@ class RootTrust:
             return why
         # Entries are judged by their real paths, as mount points are given so.
         here = self._files.real(folder) or folder
-        plain = not self._mounted_by_users() and not self._blind
+        plain = self._is_plain()
         for name, uid, mode in self._files.owners(folder):
             if plain and not uid and (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) and not mode & 0o022:
                 continue  # nothing is wrong with it: what _entry says of most, of which there are thousands
@@ -210,7 +210,10 @@ class RootTrust:
             # Root must not spend minutes on a tree that somebody made large on purpose.
             if len(visited) > MOST:
                 return _("{path} has more than {most} folders", path=folder, most=MOST)
+            plain = self._is_plain()
             for name, uid, mode in self._files.disk.owners(self._files.disk_path(here)):
+                if plain and not uid and not mode & 0o022 and stat.S_ISREG(mode):
+                    continue  # as above: most entries by far
                 why = why or self._why_not_entry_of(here, name, uid, mode)
                 if name in PACKAGES:
                     continue
@@ -281,6 +284,10 @@ class RootTrust:
         """The folder to which a link leads; None where it leads to none."""
         entry = self._files.stat(link)
         return self._files.real(link) if entry is not None and entry.is_dir else None
+
+    def _is_plain(self) -> bool:
+        """Whether owner and mode of an entry tell all: users mounted nothing, and the mounts are known."""
+        return not self._mounted_by_users() and not self._blind
 
     def _mounted_by_users(self) -> tuple[str, ...]:
         """Mount points whose content a user makes up, uids too: FUSE, and disks that users may mount.

@@ -226,8 +226,11 @@ class LocalDisk:
             answer = child.ask("owners", path)
             return [(os.fsdecode(_decode_base64(name)), uid, mode) for name, uid, mode in answer]
         with os.scandir(path) as entries:
-            statuses = ((entry.name, entry.stat(follow_symlinks=False)) for entry in entries)
-            return [(name, entry.st_uid, entry.st_mode) for name, entry in statuses]
+            return [
+                (entry.name, status.st_uid, status.st_mode)
+                for entry in entries
+                for status in (entry.stat(follow_symlinks=False),)
+            ]
 
     def stamps(self, folder: str, names: Sequence[str]) -> tuple[list[int], list[int]]:
         """The size in bytes of each relative path below a folder, and when it was written, in whole seconds.
