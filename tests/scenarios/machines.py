@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Callable, Optional, Union
@@ -167,6 +167,12 @@ class Machine:
 
 def healthy(version: str, arch: str, framework: str, python: str = "") -> Machine:
     """The healthy machine of this era, processor and framework; with another Python if one is given."""
+    return replace(_made_once(version, arch, framework, python).copy(), pythons={}, names={}, spaces={})
+
+
+@cache
+def _made_once(version: str, arch: str, framework: str, python: str) -> Machine:
+    """Nobody changes it: each module asks for the same fifty machines, and writes a thousand libraries."""
     era = replace(ERAS[version], python=python) if python else ERAS[version]
     if framework == "mindspore" and era.mindspore == "2.10.0":
         era = replace(era, numpy="1.26.4")  # with NumPy 2 it imports, and every operator fails

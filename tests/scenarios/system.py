@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Optional
 
 from npudoctor.testing import OUR_PID, Content, Limit, Memory, Node, folder, link, process_files
@@ -33,7 +34,8 @@ def process(
     return made
 
 
-def processes(contained: bool = False) -> dict[str, Content]:
+@cache
+def processes(contained: bool = False) -> Mapping[str, Content]:
     """Those of a node that somebody works on: the system's, a shell, a training under tmux of long ago.
 
     A container shows its own alone, and other namespaces than the machine's.

@@ -63,6 +63,15 @@ _SHORT = 4096
 _file = lru_cache(maxsize=4096)(FileNode)
 
 
+@lru_cache(maxsize=4096)
+def _text_file(text: str) -> FileNode:
+    return _file(_bytes_of(text))
+
+
+def _bytes_of(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
 class MemoryDisk:
     """The Disk protocol over a mapping of absolute paths; parent folders exist by themselves.
 
@@ -80,17 +89,24 @@ class MemoryDisk:
 
     def put(self, path: str, content: Content) -> None:
         """Add or replace a file, with its parents."""
-        if isinstance(content, str):
-            content = content.encode("utf-8", "surrogateescape")
-        if isinstance(content, bytes):
-            content = _file(content) if len(content) < _SHORT else FileNode(content)
-        self._nodes[path] = content
-        while path not in self._inodes:
-            self._inodes[path] = len(self._inodes) + 2
+        if isinstance(content, FileNode):
+            node = content
+        elif len(content) >= _SHORT:
+            node = FileNode(content if isinstance(content, bytes) else _bytes_of(content))
+        else:
+            node = _file(content) if isinstance(content, bytes) else _text_file(content)
+        self._nodes[path] = node
+        inodes = self._inodes
+        while path not in inodes:
+            inodes[path] = len(inodes) + 2
             path, name = path.rsplit("/", 1)
             path = path or "/"
-            self._names.setdefault(path, set()).add(name)
-            self._nodes.setdefault(path, _FOLDER)
+            names = self._names.get(path)
+            if names is not None:
+                names.add(name)
+            else:
+                self._names[path] = {name}
+                self._nodes.setdefault(path, _FOLDER)
 
     def has(self, path: str) -> bool:
         """Return whether a path was given, readable or not."""

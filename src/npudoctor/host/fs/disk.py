@@ -51,7 +51,7 @@ class PathStatus:
 
     @property
     def is_link(self) -> bool:
-        return stat.S_ISLNK(self.mode)
+        return self.mode & 0o170000 == stat.S_IFLNK
 
     @property
     def is_socket(self) -> bool:

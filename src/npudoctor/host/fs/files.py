@@ -203,13 +203,16 @@ class Files:
         if not path.startswith("/"):
             raise ValueError(f"not an absolute path: {path!r}")
         folder, _slash, last = path.rpartition("/")
-        cached_folder = self._folder_by_path.get(folder)
-        remaining_parts, is_new = (
-            deque(path.split("/") if cached_folder is None else (last,)),
-            cached_folder is None,
-        )
-        resolved, entry, links, earlier_parts = cached_folder or ("", self._cached_lstat("/"), 0, ())
+        # From the nearest folder above that was resolved before: what imports look for is mostly missing.
+        known = folder
+        while last and known and known not in self._folder_by_path:
+            known = known.rpartition("/")[0]
+        cached_folder, is_new = self._folder_by_path.get(known), known != folder
+        if cached_folder is None:
+            cached_folder, is_new, known = ("", self._cached_lstat("/"), 0, ()), True, ""
+        resolved, entry, links, earlier_parts = cached_folder
         passed.extend(earlier_parts)
+        remaining_parts = deque(path[len(known) + 1 :].split("/") if is_new else (last,))
         while remaining_parts:
             if is_new and len(remaining_parts) == 1:
                 # Kept: the next path in this folder need not be resolved from the root again.
