@@ -99,7 +99,7 @@ def _sdist(path: Path, moment: int) -> bytes:
     written = io.BytesIO()
     with (
         tarfile.open(path) as before,
-        gzip.GzipFile("", "wb", fileobj=written, mtime=moment) as packed,
+        gzip.GzipFile("", "wb", 6, fileobj=written, mtime=moment) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as after,
     ):
         for old in sorted(before, key=lambda member: member.name):

@@ -210,11 +210,11 @@ def test_as_many_checks_are_found_as_there_are_files() -> None:
 def test_the_installed_wheel_answers_as_the_tree_does(
     which: str, packages: Packages, tmp_path: Path, lack: Callable[[str], None]
 ) -> None:
-    interpreter, venv = with_pip(which, lack), tmp_path / "a place"
+    (interpreter, pip), venv = with_pip(which, lack), tmp_path / "a place"
     folder = venv / "bin"
     output(interpreter, "-m", "venv", "--without-pip", str(venv), cwd=tmp_path)
-    pip = [interpreter, "-m", "pip", "--python", str(folder / "python"), "install", "--quiet", "--no-compile"]
-    subprocess.run([*pip, str(packages.wheel)], cwd=tmp_path, env=environment(), check=True)
+    install = [str(folder / "python"), pip, "install", "--quiet", "--no-compile", str(packages.wheel)]
+    subprocess.run(install, cwd=tmp_path, env=environment(), check=True)
     assert [path for path in SHARE if not (venv / path).is_file()] == []
     for arguments in (["--version"], ["list", "--format", "json"], ["schema"]):
         installed = output(str(folder / "npudoctor"), *arguments, cwd=tmp_path)
@@ -230,7 +230,7 @@ def test_the_command_starts_however_pip_installs_it(
     """Into an environment the test above installs it."""
     place = tmp_path / "a place"
     options = {"--target": ["--target", str(place)], "--user": ["--user"]}[way]
-    pip = [with_pip("newest", lack), "-m", "pip", "install", "--quiet", "--no-compile", *options]
+    pip = [*with_pip("newest", lack), "install", "--quiet", "--no-compile", *options]
     variables = {**environment(), "PYTHONUSERBASE": str(place), "PIP_BREAK_SYSTEM_PACKAGES": "1"}
     subprocess.run([*pip, str(packages.wheel)], cwd=tmp_path, env=variables, check=True)
     command = str(place / "bin" / "npudoctor")

@@ -20,12 +20,25 @@ def python(which: str) -> str:
     return done.stdout.strip()
 
 
-def with_pip(which: str, lack: Callable[[str], None]) -> str:
-    """The oldest or the newest Python, whose pip is mostly new enough for today's wheels."""
+@functools.cache
+def pip_of(which: str) -> str:
+    """The folder that is `-m pip` of the oldest or newest Python; LookupError where that has none.
+
+    Another Python that runs it, as that of an environment, installs for itself: so does `pip --python`, which
+    loads all of pip twice.
+    """
+    interpreter = python(which)
+    ask = "import os, pip, pip._internal; print(os.path.dirname(pip.__file__))"
+    done = subprocess.run([interpreter, "-c", ask], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise LookupError(f"{interpreter} has no pip")
+    return done.stdout.strip()
+
+
+def with_pip(which: str, lack: Callable[[str], None]) -> tuple[str, str]:
+    """The oldest or the newest Python and its pip, which is mostly new enough for today's wheels."""
     try:
-        interpreter = python(which)
+        return python(which), pip_of(which)
     except LookupError as error:
         lack(str(error))
-    if subprocess.run([interpreter, "-m", "pip", "-V"], capture_output=True).returncode:
-        lack(f"{interpreter} has no pip")
-    return interpreter
+        raise

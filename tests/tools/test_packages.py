@@ -162,10 +162,10 @@ def test_the_wheelhouse_has_the_sums_and_the_bill_of_its_wheels(wheelhouse: Path
 def test_pip_installs_from_the_wheelhouse_alone(
     wheelhouse: Path, which: str, tmp_path: Path, lack: Callable[[str], None]
 ) -> None:
-    interpreter, inside = with_pip(which, lack), tmp_path / "venv/bin/python"
+    (interpreter, pip), inside = with_pip(which, lack), tmp_path / "venv/bin/python"
     run(interpreter, "-m", "venv", "--without-pip", tmp_path / "venv")
-    pip = (interpreter, "-m", "pip", "--python", inside, "install", "--quiet", "--no-compile", "--no-index")
+    install = (inside, pip, "install", "--quiet", "--no-compile", "--no-index")
     alone = {"PATH": os.environ["PATH"], "PIP_CONFIG_FILE": os.devnull}
-    run(*pip, "--find-links", wheelhouse, "npudoctor[fast,fleet,gpu,secrets]", env=alone)
+    run(*install, "--find-links", wheelhouse, "npudoctor[fast,fleet,gpu,secrets]", env=alone)
     assert run(tmp_path / "venv/bin/npudoctor", "--version").startswith("npudoctor ")
     run(inside, "-c", "import hyperscan, ClusterShell, detect_secrets, pynvml")
