@@ -12,7 +12,13 @@ else:
     import _signal as signal  # the public module loads enum, which costs more than all of `--version`
 
 
-_LEAST = 64 << 20  # bytes of address space: with less, Python itself fails at random or hangs
+_LEAST = 96 << 20  # bytes of address space: with less, Python itself fails at random or hangs
+# Where less address space than this is left, threads take little of it (`_save_addresses`).
+_AMPLE = 2 << 30
+_STACK = (
+    2 << 20
+)  # bytes of each thread's stack then; the usual 8 MiB of five threads are more than all the rest
+_M_ARENA_MAX = -8  # <malloc.h>
 _RESERVE = (
     2 << 20
 )  # bytes, freed to print the last line when memory is exhausted: Python takes 1 MiB at a time
@@ -53,7 +59,7 @@ def main(folders: "Optional[Callable[[], list[str]]]" = None) -> int:
             text = f"ulimit -v leaves {limit >> 20} MiB of address space, and {_LEAST >> 20} MiB are needed"
             raise MemoryError(text)
         reserve.append(bytes(_RESERVE))  # calloc: its pages are not touched and cost no memory
-        status = _run_commands(folders)
+        status = _run_commands(folders, is_narrow=0 <= limit < _AMPLE)
     except (ImportError, OSError, MemoryError) as error:
         reserve.clear()
         status = _report_no_room(error)
@@ -77,13 +83,32 @@ def end_at_once(status: int) -> "NoReturn":
     os._exit(status)
 
 
-def _run_commands(folders: "Optional[Callable[[], list[str]]]" = None) -> int:
+def _save_addresses() -> None:
+    """Let threads use the memory of the first one.
+
+    glibc gives each 64 MiB of addresses, and where these are not to be had, 4 KiB for every small object: with
+    `ulimit -v 70000` Python 3.11 then asked without end.
+    """
+    import _thread
+
+    _thread.stack_size(_STACK)
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
+    except (ImportError, OSError, AttributeError):  # a Python without ctypes, a C library without arenas
+        pass
+
+
+def _run_commands(folders: "Optional[Callable[[], list[str]]]" = None, is_narrow: bool = False) -> int:
     if sys.argv[1:] == ["--version"] and _print_version():
         return 0
     from npudoctor.core.trust import guard
 
     try:
         guard.secure(folders() if folders else ())
+        if is_narrow:
+            _save_addresses()
         from npudoctor.cli.main import run
     except guard.Untrusted as error:
         return _refuse_start(str(error))

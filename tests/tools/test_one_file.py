@@ -130,7 +130,7 @@ def test_a_job_does_not_outlive_a_killed_npudoctor(one_file: Path, tmp_path: Pat
     assert_left_nothing(tmp_path / "room")
 
 
-@pytest.mark.parametrize("limit", ["-n 5", "-n 6", "-f 1", "-v 66000"])
+@pytest.mark.parametrize("limit", ["-n 5", "-n 6", "-f 1", "-v 66000", "-v 100000"])
 def test_limits_that_leave_little_room_are_said_in_a_line(one_file: Path, tmp_path: Path, limit: str) -> None:
     """Status 1 without the line of the verdict would be taken for one."""
     (tmp_path / "room").mkdir()
