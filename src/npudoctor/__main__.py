@@ -86,8 +86,8 @@ def end_at_once(status: int) -> "NoReturn":
 def _save_addresses() -> None:
     """Let threads use the memory of the first one.
 
-    glibc gives each 64 MiB of addresses, and where these are not to be had, 4 KiB for every small object: with
-    `ulimit -v 70000` Python 3.11 then asked without end.
+    glibc gives each 64 MiB of addresses, and where these are not to be had, 4 KiB for every small object:
+    with `ulimit -v 70000` Python 3.11 then asked without end.
     """
     import _thread
 
