@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from pathlib import PurePosixPath
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.python.installed_modules import list_recorded_files
@@ -63,7 +62,9 @@ def _find_obstacles(host: Host, copy: Distribution) -> Obstacles:
     paths = [f"{site}/{path}" for path in damage.missing]
     tops = sorted({f"{site}/{file.path.partition('/')[0]}" for file in recorded})
     # A folder may be such a link too, and then nothing can be seen in it.
-    above = {f"{site}/{folder}" for path in damage.missing for folder in PurePosixPath(path).parents}
+    above = {
+        f"{site}/{path[:end]}" for path in damage.missing for end, sign in enumerate(path) if sign == "/"
+    }
     is_linked = any(is_dead_link(host, path) for path in (*sorted(above), *paths))
     linked = tuple(top for top in tops if is_linked and host.files.lstat(top) is not None)
     sizes = zip(recorded, damage.sizes)
