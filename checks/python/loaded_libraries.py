@@ -264,14 +264,14 @@ def _reinstall_fix(host: Host, framework: str, missing: list[MissingLibrary]) ->
     One that is there may be for another machine: the loader passes it over, and says that it is not there.
     """
     names = {library.name for library in missing}
-    copy = next(
-        (copy for copy in installed_job_distributions(host).values() if _brings(host, copy, names)), None
-    )
+    members = installed_job_distributions(host)
+    copy = next((copy for copy in members.values() if _brings(host, copy, names)), None)
     if copy is None and any(map(_OWN.match, names)):
-        copy = host.interpreter.installed(framework)
+        # By the module, which is no name for pip: `paddle` on PyPI is somebody else's.
+        copy = next((copy for member, copy in members.items() if framework in member.modules), None)
     if copy is None:
         return None
-    requirement = copy.requirement if copy.version else framework
+    requirement = copy.requirement if copy.version else copy.name
     fix: Fix = pip_reinstall(host, _("reinstall {name}", name=copy.label), requirement)
     return fix
 

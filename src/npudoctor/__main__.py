@@ -15,9 +15,8 @@ else:
 _LEAST = 96 << 20  # bytes of address space: with less, Python itself fails at random or hangs
 # Where less address space than this is left, threads take little of it (`_save_addresses`).
 _AMPLE = 2 << 30
-_STACK = (
-    2 << 20
-)  # bytes of each thread's stack then; the usual 8 MiB of five threads are more than all the rest
+# Bytes of each thread's stack then: the usual 8 MiB of five threads are more than all the rest.
+_STACK = 2 << 20
 _M_ARENA_MAX = -8  # <malloc.h>
 _RESERVE = (
     2 << 20
@@ -96,7 +95,8 @@ def _save_addresses() -> None:
         import ctypes
 
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
-    except (ImportError, OSError, AttributeError):  # a Python without ctypes, a C library without arenas
+    # A Python without ctypes, a C library without arenas, a kernel that forbids memory to write and execute.
+    except (ImportError, OSError, AttributeError, MemoryError):
         pass
 
 

@@ -36,10 +36,6 @@ def test_hardly_any_files(words: tuple[str, ...], most: int) -> None:
         assert done.stdout == ("false\n" if words == ("env",) else "")
 
 
-# Where not even an error can be told any more Python itself aborts or is killed: never "not ready".
-ABORTED = (-6, -11)
-
-
 @pytest.mark.parametrize("mib", [34, 63, 95])
 @pytest.mark.usefixtures("npudoctor")
 def test_too_little_memory_to_begin_with(mib: int) -> None:
@@ -55,4 +51,5 @@ def test_hardly_any_memory(npudoctor: Npudoctor, mib: int) -> None:
     started = time.monotonic()
     done = _under(resource.RLIMIT_AS, mib << 20, "check", "--expect", "none", "-q", "--deadline", "20")
     assert time.monotonic() - started < 60
-    assert done.returncode in (0, 2, 70, *ABORTED) or "memory.address-space" in done.stdout, done
+    # Never ended by a signal: threads share what there is.
+    assert done.returncode in (2, 70) or "memory.address-space" in done.stdout, done

@@ -59,13 +59,16 @@ def test_a_program_of_the_system_is_not_replaced(name: str) -> None:
 
 
 def asked_host(is_root: bool, trusted: tuple[str, ...]) -> tuple[Any, list[Any]]:
-    """A host that notes with what pip is started; a Python in a folder `slow` has no answer in time."""
+    """A host that notes with what pip is started; a Python in a folder `slow` has no answer in time,
+    and one in a folder `none` no pip, or `closed` does not start."""
     started: list[Any] = []
 
     def run(argv: tuple[str, ...], timeout: float, variables: dict[str, str]) -> Any:
         started.append((argv, variables))
         if "/slow/" in argv[0]:
             return SimpleNamespace(ended="timeout", ok=False)
+        if "/closed/" in argv[0]:
+            return SimpleNamespace(ended="not-started", ok=False)
         return SimpleNamespace(ended="exited", ok="/none/" not in argv[0])
 
     site = "/opt/other/lib/python3.11/site-packages"
@@ -94,7 +97,7 @@ def asked_host(is_root: bool, trusted: tuple[str, ...]) -> tuple[Any, list[Any]]
 def test_no_settings_of_pip_decide_what_its_trial_does(is_root: bool) -> None:
     """`[install] upgrade` and `find-links` of /etc/pip.conf would have pip 22 replace itself."""
     host, started = asked_host(is_root, (SITE,))
-    assert pip_health._starts(host, "/env/python", ("-m", "pip"), 0.4)
+    assert pip_health._start(host, "/env/python", ("-m", "pip"), 0.4).ok
     ((_argv, variables),) = started
     assert variables["PIP_CONFIG_FILE"] == "/dev/null"
 
@@ -124,7 +127,7 @@ def test_root_starts_no_python_that_is_gone() -> None:
         (("/slow/python3", "/usr/bin/python3"), "/usr/bin/python3"),
         # On a busy machine none answers in time: that is no reason to say that there is none.
         (("/none/python3", "/slow/python3"), "/slow/python3"),
-        (("/none/python3",), None),
+        (("/none/python3", "/closed/python3"), None),
     ],
 )
 def test_a_pip_without_an_answer_is_the_last_resort(

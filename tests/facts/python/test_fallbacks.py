@@ -183,14 +183,18 @@ def test_a_library_beside_its_source_that_another_one_was_compiled_against() -> 
     ("gone", "init", "said"),
     [
         # Beside the package, and nobody imports it.
-        ("_foo.cpython-311-x86_64-linux-gnu.so", "", False),
-        ("_foo.cpython-311-x86_64-linux-gnu.so", "import _foo\n", True),
-        ("torch/ma/testutils.py", "", False),
-        ("torch/ma/testutils.py", "from torch.ma import testutils\n", True),
-        ("torch/ma/utils.py", "", True),
+        ("_foo.cpython-311-x86_64-linux-gnu.so", "", "warning"),
+        ("_foo.cpython-311-x86_64-linux-gnu.so", "import _foo\n", "error"),
+        # As cffi does with its _cffi_backend.
+        ("_foo.cpython-311-x86_64-linux-gnu.so", "def load():\n    import _foo as backend\n", "error"),
+        # A name that others may import by theirs.
+        ("foo.cpython-311-x86_64-linux-gnu.so", "", "error"),
+        ("torch/ma/testutils.py", "", ""),
+        ("torch/ma/testutils.py", "from torch.ma import testutils\n", "error"),
+        ("torch/ma/utils.py", "", "error"),
     ],
 )
-def test_what_people_leave_behind_is_judged_by_who_imports_it(gone: str, init: str, said: bool) -> None:
+def test_what_people_leave_behind_is_judged_by_who_imports_it(gone: str, init: str, said: str) -> None:
     sources = {"torch/__init__.py": init, "torch/ma/__init__.py": "a = 1\n"}
     record = "".join(f"{path},sha256=x,{len(text)}\n" for path, text in [*sources.items(), (gone, "x")])
     files: dict[str, Content] = {
@@ -198,4 +202,5 @@ def test_what_people_leave_behind_is_judged_by_who_imports_it(gone: str, init: s
         f"{SITE}/torch-2.9.0.dist-info/RECORD": record,
         **{f"{SITE}/{path}": text for path, text in sources.items()},
     }
-    assert bool(ask(check, fake_host(files)).findings) is said
+    findings = ask(check, fake_host(files)).findings
+    assert [(one.severity or Severity.ERROR).name.lower() for one in findings] == ([said] if said else [])

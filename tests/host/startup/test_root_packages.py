@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Optional
 
 import pytest
-from tests.support.roots import commands, interpreter, leaving, looked, site, theirs
+from tests.support.roots import SOMEBODY, commands, interpreter, leaving, looked, site, theirs
 
 from npudoctor.host import CannotTell
 
@@ -126,3 +127,7 @@ def test_an_archive_to_which_a_line_leads(base: Path, tmp_path: Path) -> None:
     theirs(far, archive.read_text())
     (site(base) / "more.pth").write_text(f"{far}\n")
     assert str(far) in (pip(base) or "") or str(far.parent) in (pip(base) or "")
+    # Root's own in a folder of another, who may put one of his there at any time.
+    os.chown(far, 0, 0)
+    os.chown(far.parent, SOMEBODY, SOMEBODY)
+    assert str(far.parent) in (pip(base) or "")

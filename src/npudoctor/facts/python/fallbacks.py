@@ -33,8 +33,10 @@ def find_dispensable(host: Host, copy: Distribution, missing: Sequence[str]) -> 
     """Those of the missing files without which the package and those that require it go on, as their sources
     say: each import of the module is tried, or made by a module of which that holds.
 
-    A compiled module beside its own source is another such: Python takes the source. Not where a framework
-    imports it under a condition, whatever that is. Reads sources, thus only of what is damaged.
+    A compiled module beside its own source is another such: Python takes the source. So is one beside its
+    package that no source imports in whatever way, as paddle's _foo, which who moves the package leaves; cffi
+    imports its _cffi_backend in a function. Not where a framework imports it under a condition, whatever that
+    is. Reads sources, thus only of what is damaged.
     """
     if len(missing) > MOST:
         return set()
@@ -46,7 +48,11 @@ def find_dispensable(host: Host, copy: Distribution, missing: Sequence[str]) -> 
         path
         for path in missing
         if path.partition(".")[0] not in needed
-        and (_has_source(host, f"{site}/{path}") or importers.do_without(module_at(path), is_strict))
+        and (
+            _has_source(host, f"{site}/{path}")
+            or importers.do_without(module_at(path), is_strict)
+            or ("/" not in path and importers.is_imported_nowhere(module_at(path)))
+        )
     }
 
 
@@ -113,14 +119,19 @@ class _Importers:
 
     def do_without(self, module: str, is_strict: bool) -> bool:
         """Return whether some import of it is tried, and no other needs it."""
-        users = {need.user.folder: need.user for need in closure_of(self._host).of(self._copy.name)}
         own = [self._copy]
-        if not self._is_spared(module, own, is_strict, {module}):
-            return False
-        others = [
-            user for user in users.values() if normalize_name(user.name) != normalize_name(self._copy.name)
-        ]
-        return self._is_spared(module, [*own, *others], is_strict, {module})
+        return self._is_spared(module, own, is_strict, {module}) and self._is_spared(
+            module, [*own, *self._list_users()], is_strict, {module}
+        )
+
+    def is_imported_nowhere(self, module: str) -> bool:
+        """Return whether it is private by its name, and none of them imports it."""
+        return self._is_unused(module, [self._copy, *self._list_users()])
+
+    def _list_users(self) -> list[Distribution]:
+        users = {need.user.folder: need.user for need in closure_of(self._host).of(self._copy.name)}
+        own_name = normalize_name(self._copy.name)
+        return [user for user in users.values() if normalize_name(user.name) != own_name]
 
     def _is_spared(
         self, module: str, copies: Sequence[Distribution], is_strict: bool, seen: set[str]

@@ -9,7 +9,7 @@ from typing import Optional
 from npudoctor.core.errors import CannotTell
 from npudoctor.facts.python.installed_modules import list_recorded_files
 from npudoctor.host.host import Host
-from npudoctor.host.process.commands import FOLDERS
+from npudoctor.host.process.commands import FOLDERS, CommandResult
 from npudoctor.host.python.installed_files import find_damage, site_of
 from npudoctor.host.python.interpreter import Distribution, Interpreter
 from npudoctor.host.startup.site_folders import read_home
@@ -83,16 +83,16 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _try_to_start(host: Host, copy: Distribution) -> Optional[bool]:
-    """Whether it starts; None where nothing is started: in an image, or what root may not run."""
+    """Whether it starts; None without an answer: in an image, of what root may not run, or not in time."""
     if not _may_start(host, (host.interpreter.program,)):
         return None
     # -I leaves out the user's own folder, and pip with it if it lies there.
     isolated = () if "/.local/lib/" in copy.folder else ("-I",)
     # A Python that the system keeps for itself (PEP 668) refuses all but a dry run.
     dry = ("--dry-run",) if _numbers(copy.version) >= (23,) else ()
-    return _starts(
-        host, host.interpreter.program, (*isolated, "-B", "-m", "pip", *_TRIAL, *dry, "pip"), _OWN_SHARE
-    )
+    words = (*isolated, "-B", "-m", "pip", *_TRIAL, *dry, "pip")
+    answer = _start(host, host.interpreter.program, words, _OWN_SHARE)
+    return answer.ok if answer.ended == "exited" else None
 
 
 def _may_start(host: Host, pythons: Sequence[str]) -> bool:
@@ -102,15 +102,14 @@ def _may_start(host: Host, pythons: Sequence[str]) -> bool:
     return not host.identity.is_root or all(_may_import_all(host, python) for python in pythons)
 
 
-def _starts(host: Host, python: str, words: tuple[str, ...], share: float) -> Optional[bool]:
-    """Whether it starts; None where it gives no answer in time."""
+def _start(host: Host, python: str, words: tuple[str, ...], share: float) -> CommandResult:
+    """Try it; `share` of what a check may take."""
     variables = {**host.variables}
     if host.identity.is_root:
         variables = {"PATH": host.commands.join_trusted(FOLDERS), "HOME": "/"}
     # pip reads the machine's settings in spite of --isolated, and these may say `upgrade` and `find-links`.
     variables.update({"LC_ALL": "C", "PIP_CONFIG_FILE": "/dev/null"})
-    answer = host.commands.run((python, *words), timeout=share * host.options.timeout, variables=variables)
-    return answer.ok if answer.ended == "exited" else None
+    return host.commands.run((python, *words), timeout=share * host.options.timeout, variables=variables)
 
 
 def _may_import_all(host: Host, python: str) -> bool:
@@ -138,13 +137,15 @@ def _find_other_pip(host: Host) -> Optional[str]:
     # As in the line that is shown, pip runs in the interpreter under examination.
     listed = dict.fromkeys(_list_other_pythons(host))
     others = [each for each in islice(listed, OTHERS) if _may_start(host, (each, host.interpreter.program))]
-    answers = {}
+    slow = []
     for python in others:
-        answers[python] = _starts(host, python, words, _OTHERS_SHARE / len(others))
-        if answers[python]:
+        answer = _start(host, python, words, _OTHERS_SHARE / len(others))
+        if answer.ok:
             return python
+        if answer.ended == "timeout":
+            slow.append(python)
     # On a busy machine none may answer in time: that is no reason to say that there is no pip.
-    return next((python for python, answer in answers.items() if answer is None), None)
+    return slow[0] if slow else None
 
 
 def _list_other_pythons(host: Host) -> Iterator[str]:

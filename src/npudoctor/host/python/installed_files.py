@@ -92,19 +92,8 @@ def read_record(files: Files, distribution: Distribution) -> tuple[list[Installe
             is_needed = _OPTIONAL_FOLDERS.isdisjoint(folders) and (
                 "test" not in name or _OPTIONAL_MODULE.fullmatch(name) is None
             )
-            file = InstalledFile(path, int(match[3]), match[2])
-            (needed if is_needed else optional).append(file)
-            if is_needed and _is_beside_package(path):
-                optional.append(file)
+            (needed if is_needed else optional).append(InstalledFile(path, int(match[3]), match[2]))
     return needed, optional
-
-
-def _is_beside_package(path: str) -> bool:
-    """Whether it is a compiled module beside its package, as paddle's _foo: who moves the package leaves it.
-
-    It must be whole where it is; where it is gone, what imports it says whether it is needed.
-    """
-    return "/" not in path and not path.endswith(".py")
 
 
 def find_left_out(files: Files, site: str, optional: Sequence[InstalledFile]) -> list[str]:
@@ -147,8 +136,7 @@ def find_damage(
         if current_size < 0 and (
             size or not path.endswith("__init__.py")
         ):  # without an empty one Python imports too
-            if not _is_beside_package(path):
-                missing.append(path)
+            missing.append(path)
         elif current_size < size and (
             not current_size or (".so" in path and not _is_complete(files, f"{site}/{path}", current_size))
         ):
