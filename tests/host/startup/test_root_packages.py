@@ -63,10 +63,25 @@ def test_code_of_roots_own_folders_may_lead_to_another_users(base: Path, tmp_pat
     (site(base) / "dev.pth").write_text(f"import sys; sys.path.append({str(tmp_path / 'far')!r})\n")
     found = interpreter(base / "bin/python3")
     assert found.version_of("torch-npu") == "2.7.1", "the folder that it names is read"
-    assert "dev.pth" in (pip(base) or "")
+    assert str(tmp_path / "far/sitecustomize.py") in (pip(base) or "")
     assert not mark.exists()
 
 
+@pytest.mark.parametrize(
+    "line", ["{}", "import sys; sys.path.insert(0, '{}')", "import site; site.addsitedir('{}')"]
+)
+def test_a_folder_that_nobody_has_made_yet(base: Path, tmp_path: Path, line: str) -> None:
+    """Where only root may make it it leads nowhere; else somebody may make it before Python starts."""
+    (site(base) / "dev.pth").write_text(line.format(base / "gone") + "\n")
+    assert pip(base) is None
+    far = tmp_path / "far"
+    far.mkdir(mode=0o777)
+    far.chmod(0o1777)
+    (site(base) / "dev.pth").write_text(line.format(far / "gone") + "\n")
+    assert str(far) in (pip(base) or "")
+
+
+FUTURE = "import sys; exec('try:\\n    import {0}\\nexcept ImportError:\\n    pass\\nelse:\\n    {0}.register()\\n')"
 EDITABLE = "import __editable___own_1_0_finder; __editable___own_1_0_finder.install()\n"
 
 
@@ -82,6 +97,8 @@ PRECEDENCE = (
         ("distutils-precedence.pth", PRECEDENCE, True),
         ("distutils-precedence.pth", PRECEDENCE.replace(";", "; sys.path.append('/x');", 1), False),
         ("_virtualenv.pth", "import _virtualenv", True),
+        ("aaaaa_future_fstrings.pth", FUTURE.format("own"), True),
+        ("own.pth", "import own.gone, gone\n", True),
         ("own.pth", "import os; addsitedir('/x')\n", False),
         ("__editable__.own-1.0.pth", EDITABLE, False),
         (".hidden.pth", "/x\n", False),

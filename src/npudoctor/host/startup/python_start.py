@@ -173,6 +173,8 @@ class _StartJudge:
                     is_file = entry is not None and entry.is_file
                     judge = self._trust.why_not if is_file else self._trust.why_not_tree
                     self._require_trust(judge(folder))
+                for folder in reached.missing:  # which nobody else may make before Python starts
+                    self._require_trust(self._trust.why_not_folder(folder))
 
     def _require_trust(self, why: Optional[str]) -> None:
         if why:

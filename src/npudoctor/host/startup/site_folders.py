@@ -28,6 +28,7 @@ class SiteFolders:
 
     - `unread`: paths of files whose code may add any folder.
     - `finders`: files whose code finds modules elsewhere, but adds no folder with distributions.
+    - `missing`: folders that would be searched if somebody made them.
     - `first`: those of `folders` that are searched before all others, as easy_install puts its eggs.
     """
 
@@ -35,6 +36,7 @@ class SiteFolders:
     unread: tuple[str, ...] = ()
     finders: tuple[str, ...] = ()
     first: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
 
     def __add__(self, other: SiteFolders) -> SiteFolders:
         return SiteFolders(
@@ -42,6 +44,7 @@ class SiteFolders:
             (*self.unread, *other.unread),
             (*self.finders, *other.finders),
             (*self.first, *other.first),
+            (*self.missing, *other.missing),
         )
 
 
@@ -89,15 +92,16 @@ def _read_pth(files: Files, site: str, name: str, site_names: list[str]) -> Site
         path_lines = [
             line.rstrip() for line in lines if line.strip() and not line.startswith(("#", *_CODE_PREFIXES))
         ]
-        paths = (posixpath.normpath(posixpath.join(site, line)) for line in path_lines)
+        paths = [posixpath.normpath(posixpath.join(site, line)) for line in path_lines]
         folders = tuple(folder for folder in paths if files.stat(folder))
+        missing = tuple(path for path in paths if path not in folders)
     except CannotTell:
         return SiteFolders(unread=(path,))
     if name.startswith("."):
         # Hidden .pth files are ignored since 3.8.19, 3.9.19, 3.10.14, 3.11.8 and 3.12.2.
         return SiteFolders(unread=(path,) if any(line.strip() for line in lines) else ())
     if not code:
-        return SiteFolders(folders)
+        return SiteFolders(folders, missing=missing)
     from npudoctor.host.startup.pth_code import adds_no_path, moves_to_front  # few have such lines
     from npudoctor.host.startup.pth_modules import imports_harmless_module
     from npudoctor.host.startup.pth_reach import read_reach
@@ -106,21 +110,25 @@ def _read_pth(files: Files, site: str, name: str, site_names: list[str]) -> Site
     finder_lines = [line for line in code if metadata in site_names and _FINDER.match(line)]
     # easy_install's, which moves what its file named to the front.
     first_folders = folders if any("sys.__plen:" in line and moves_to_front(line) for line in code) else ()
-    result = SiteFolders(folders, finders=(path,) if finder_lines else (), first=first_folders)
+    result = SiteFolders(
+        folders, finders=(path,) if finder_lines else (), first=first_folders, missing=missing
+    )
     for line in code:
         if line in finder_lines or adds_no_path(line) or imports_harmless_module(files, site, line):
             continue
         reach = read_reach(files, site, line)
         if reach is None:
-            return SiteFolders(folders, (path,), first=first_folders)
-        added = [folder for folder in (*reach.folders, *reach.first) if files.stat(folder)]
-        result += SiteFolders(
-            tuple(added), (), (path,), tuple(folder for folder in reach.first if folder in added)
-        )
+            return SiteFolders(folders, (path,), first=first_folders, missing=missing)
+        for folder in (*reach.folders, *reach.first):
+            if files.stat(folder):
+                result += SiteFolders((folder,), first=(folder,) if folder in reach.first else ())
+            else:
+                result += SiteFolders(missing=(folder,))
         for folder in reach.sites:
-            if folder == site or not files.stat(folder):
-                continue
-            result += read_site_folders(files, folder)
+            if not files.stat(folder):
+                result += SiteFolders(missing=(folder,))
+            elif folder != site:
+                result += read_site_folders(files, folder)
     return result
 
 
