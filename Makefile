@@ -19,7 +19,7 @@ TEST_SERVICES = chromium dbus firewalld munge openssh-server slurm-client slurmc
 CATALOGUES = $(wildcard src/npudoctor/locale/*/LC_MESSAGES/*.po)
 # With those of the package that work it out: without it all answers are the same, only later.
 EXPLAIN = src/npudoctor/explain
-SIGNATURES := $(wildcard src/npudoctor/knowledge/signatures/*/*.toml) $(addprefix $(EXPLAIN)/, \
+SIGNATURES := $(wildcard src/npudoctor/knowledge/signatures/*.toml src/npudoctor/knowledge/signatures/*/*.toml) $(addprefix $(EXPLAIN)/, \
 	$(shell sed -n '/^_CODE = /,/^$$/s/.*"\(.*\.py\)".*/\1/p' $(EXPLAIN)/signatures/prepared.py))
 # What commands declare, of which the table of plain lines, completion and manual pages are made.
 COMMANDS := $(wildcard src/npudoctor/cli/*.py src/npudoctor/cli/fleet/*.py) src/npudoctor/cli/arguments/options.py

@@ -1,6 +1,7 @@
 """Scores of `npudoctor explain` on files of cases, one JSON object a line: id, category, environment, log.
 
-Prints how many top-1 categories and verdicts are right, how many healthy cases are clean, and the wrong ones.
+Prints how many top-1 categories and verdicts are right, of the certain, likely and possible answers each, how many
+healthy cases are clean, and the wrong ones. A case whose environment is null may have either verdict.
 A case is healthy when its category is "healthy" or null. Of a folder of whole logs with a truth.tsv it
 prints how
 many of each kind are right (see long_logs.py).
@@ -21,6 +22,9 @@ from npudoctor.explain.engine import Engine, make_engine
 from npudoctor.explain.ranking.judge import Judgement
 from npudoctor.explain.signatures.signatures import all_signatures
 from npudoctor.knowledge.site import Knowledge
+
+
+_VERDICTS = {True: "environment", False: "not_environment"}
 
 
 def main(argv: Optional[list[str]] = None) -> int:
@@ -52,6 +56,7 @@ def main(argv: Optional[list[str]] = None) -> int:
 def lines(engine: Engine, rows: Iterable[dict[str, Any]]) -> Iterable[str]:
     """The wrong cases, then the scores."""
     ill = healthy = category = environment = clean = 0
+    sure: dict[str, list[bool]] = {confidence: [] for confidence in ("certain", "likely", "possible")}
     for row in rows:
         judged = engine.judge([engine.scan_text(row["log"], row["id"])])
         said = answer(judged)
@@ -60,10 +65,14 @@ def lines(engine: Engine, rows: Iterable[dict[str, Any]]) -> Iterable[str]:
             if judged.verdict != "clean":
                 yield f"  {row['id']}: healthy, but {said}"
             continue
-        right = judged.verdict == ("environment" if row["environment"] else "not_environment")
+        right = row["environment"] is None or judged.verdict == _VERDICTS[row["environment"]]
+        # Where the cause is in another log it is right to say so.
+        right = right or bool(row.get("elsewhere") and judged.verdict == "unknown" and judged.elsewhere)
         named = bool(judged.diagnoses) and judged.diagnoses[0].signature.category == row["category"]
         named = named and judged.verdict not in ("clean", "unknown")
         ill, category, environment = ill + 1, category + named, environment + right
+        if judged.verdict in _VERDICTS.values():
+            sure[judged.diagnoses[0].confidence].append(right)
         if not (right and named):
             yield f"  {row['id']}: {row['category']}, environment {row['environment']}, but {said}"
     yield from (
@@ -71,6 +80,7 @@ def lines(engine: Engine, rows: Iterable[dict[str, Any]]) -> Iterable[str]:
         for name, part, whole in (
             ("top-1 category right", category, ill),
             ("environment or not right", environment, ill),
+            *((f"of the {name} ones", sum(rights), len(rights)) for name, rights in sure.items()),
             ("healthy and clean", clean, healthy),
         )
         if whole
@@ -79,7 +89,7 @@ def lines(engine: Engine, rows: Iterable[dict[str, Any]]) -> Iterable[str]:
 
 def answer(judged: Judgement) -> str:
     """What was said instead."""
-    best = [f"{one.signature.id} [{one.signature.category}]" for one in judged.diagnoses[:3]]
+    best = [f"{one.signature.id} [{one.signature.category}] {one.confidence}" for one in judged.diagnoses[:3]]
     errors = [spot.log_line.text[:100] for spot in judged.errors[:1]]
     return f"{judged.verdict}: {', '.join(best) or errors or 'nothing found'}"
 

@@ -39,7 +39,7 @@ ENGINE_DIED = """(EngineCore pid=9) ERROR 01-02 10:00:00 [core.py:700] EngineCor
 
 
 def test_an_orderly_shutdown_does_not_mend_an_engine_that_died() -> None:
-    assert best(SERVES + ENGINE_DIED + SERVES + DOWN) == ("environment", "device-oom-torch")
+    assert best(SERVES + ENGINE_DIED + SERVES + DOWN) == ("not_environment", "device-oom-torch")
     assert best(SERVES + DOWN) == ("clean", "")
     # Started anew, and much that went on: what was before is over.
     assert best(SERVES + ENGINE_DIED + "INFO:     Started server process [12]\n" + SERVES) == ("clean", "")
@@ -51,7 +51,7 @@ def test_an_engine_that_failed_at_what_it_was_asked_is_no_clean_end() -> None:
         "CUDA Error: out of memory at /src/csrc/allocator.cpp:139\n"
         "(APIServer pid=7) Exception: Call to wake_up method failed: CUDA Error: out of memory\n"
     )
-    assert judged("preparing\n" + SERVES + failed + SERVES + DOWN).verdict == "environment"
+    assert judged("preparing\n" + SERVES + failed + SERVES + DOWN).verdict == "not_environment"
     # What an engine says while it is being ended is no failure of its own.
     ended = judged(
         "preparing\n"

@@ -83,11 +83,11 @@ def test_what_is_missing_stale_or_damaged_is_worked_out(built: Path) -> None:
 def test_a_changed_signature_makes_the_file_stale(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / "signatures"
+    folder = tmp_path / "room"
     folder.mkdir()
-    for path in Path(signatures.FOLDER).rglob("*.toml"):
+    for path in Path(signatures.FOLDER).glob("*/*.toml"):
         (folder / path.name).write_bytes(path.read_bytes())
-    monkeypatch.setattr(signatures, "FOLDER", str(folder))
+    monkeypatch.setattr(signatures, "FOLDER", str(tmp_path))
     assert table(built).pieces
     disk = folder / "disk.toml"
     disk.write_text(disk.read_text(encoding="utf-8") + "\n", encoding="utf-8")

@@ -87,7 +87,7 @@ MESSAGES = (
     ("31", YES, "Error：Out of all 4 Trainers, the trainer process with rank_id=[1, 3] was aborted."),
     (
         "32",
-        YES,
+        NO,
         "ResourceExhaustedError: Out of memory error on GPU 0. Cannot allocate 1.2GB memory on GPU 0",
     ),
     ("-", NO, "RuntimeError: ExchangeDevice:"),

@@ -19,7 +19,7 @@ FINDING = Finding(
     "torch-npu.import",
     f"torch_npu cannot be imported: {SAID}",
     Severity.ERROR,
-    ("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", SAID),
+    ("RuntimeError: CUDA error: all CUDA-capable devices are busy or unavailable", SAID),
     fix=Fix("RuntimeError: CUDA error: no kernel image is available; pip install torch-npu==2.1.0"),
 )
 WARNS = Finding("scipy.old", "ImportError: numpy.core.multiarray failed to import", Severity.WARNING)

@@ -353,7 +353,7 @@ def test_colours_before_the_name_of_a_rank_hide_nothing() -> None:
         # Reserved and not used by the job itself: nobody else holds it.
         (
             "GPU 0; 15.7 GiB total capacity; 5.1 GiB already allocated; 1.2 GiB free; 13.9",
-            "device-oom-torch",
+            "device-oom-own",
         ),
         (
             "GPU 0; 79.1 GiB total capacity; 30.1 GiB already allocated; 1.1 GiB free; 31.0",

@@ -227,11 +227,11 @@ def test_a_program_that_did_not_start_is_of_an_earlier_run() -> None:
         ),
         (
             "(GPU 0; 8.00 GiB total capacity; 142.76 MiB already allocated; 6.32 GiB free)",
-            "device-oom-torch",
+            "device-oom-beside-free",
         ),
         (
             "(8.00 GiB total capacity; 5.5 GiB already allocated; 50 MiB free; 7.8 GiB reserved in total)",
-            "device-oom-torch",
+            "device-oom-own",
         ),
     ],
     ids="another this nobody reserved".split(),
@@ -281,8 +281,8 @@ def test_of_a_flood_the_rest_is_counted_and_its_end_is_known() -> None:
     line = f"[rank0]: {SPENT}"
     flood = line * 4_000  # more than are judged one by one, and more than a piece that is read at a time
     judgement = judged(flood)
-    assert judgement.diagnoses[0].count == 4_000 and judgement.verdict == "environment"
-    assert judged(flood + "epoch: 1 step: 125, loss is 1.9\n").verdict == "environment"
+    assert judgement.diagnoses[0].count == 4_000 and judgement.verdict == "not_environment"
+    assert judged(flood + "epoch: 1 step: 125, loss is 1.9\n").verdict == "not_environment"
     assert judged(flood + "Training finished\n").verdict == "clean"
     other = judged(line * 30_000 + line.replace("[rank0]", "[rank7]") + "[rank7]: KeyError: 'lr'\n")
     assert {one.signature.id for one in other.diagnoses} >= {"device-oom-torch", "python-key-error"}
@@ -300,7 +300,7 @@ def test_after_the_last_word_of_a_launcher_only_a_new_start_counts() -> None:
 
 def test_a_listing_after_an_error_is_not_the_life_of_a_job() -> None:
     listing = "".join(f"package-{number}==1.{number}.0\n" for number in range(60))
-    assert best(judged(OOM + listing)) == ("environment", "device-oom-torch")
+    assert best(judged(OOM + listing)) == ("not_environment", "device-oom-torch")
 
 
 def test_the_own_log_of_a_library_says_nothing_of_the_job() -> None:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache as once
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,6 +56,7 @@ def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "npudoctor-tests"
 
 
+@once  # it starts every Python that there is: 1.7 s of processor time
 def interpreter(version: str) -> str:
     """The machine's own Python of this version, such as 3.11."""
     found = run(f"no Python {version}", sys.executable, ROOT / "tools" / "pythons.py", version)

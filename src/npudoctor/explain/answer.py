@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # of a code is told without loading what finds failures in lo
     from npudoctor.explain.ranking.runs import EarlierRun
     from npudoctor.explain.reading.walk import Log
     from npudoctor.explain.scanning.evidence import Evidence
+    from npudoctor.explain.signatures.signatures import Signature
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,14 @@ class Proof:
 
 
 @dataclass(frozen=True)
+class Elsewhere:
+    """What the cause is (the first error of a rank) and where it is written (a file, a command)."""
+
+    what: str
+    where: str
+
+
+@dataclass(frozen=True)
 class Explanation:
     """What was read and what it means.
 
@@ -56,6 +65,7 @@ class Explanation:
     - `proofs`: results of the checks that diagnoses name; None if they were not run.
     - `late`: the deadline in seconds, if it was too short; else None.
     - `logs`: how to open each log once more, by its path.
+    - `elsewhere`: what the cause is and where it is written, if it is not in what was read.
     - `code`: the code that was asked for, None for logs; `answers`: one for each of several codes.
     """
 
@@ -72,6 +82,7 @@ class Explanation:
     logs: Mapping[str, Log] = field(default_factory=dict)
     code: Optional[str] = None
     answers: tuple[Explanation, ...] = ()
+    elsewhere: Optional[Elsewhere] = None
 
     @property
     def is_complete(self) -> bool:
@@ -80,7 +91,10 @@ class Explanation:
 
     @property
     def exit_code(self) -> int:
-        """0 if the question was answered; 1 if not, or only by a fallback signature for unknown failures."""
+        """0 if the question was answered, or it was said where the answer is; 1 if not, or only by a fallback
+        signature for unknown failures."""
+        if self.elsewhere is not None:
+            return 0
         guessed = bool(self.diagnoses) and self.diagnoses[0].signature.fallback
         # A fallback signature only says what kind of line ended the job: that is no answer.
         return 1 if self.verdict == "unknown" or guessed else 0
@@ -124,7 +138,15 @@ def make_explanation(
         judgement.errors,
         lacking,
         runs=judgement.runs,
+        elsewhere=_find_elsewhere(judgement.elsewhere),
     )
+
+
+def _find_elsewhere(signature: Optional[Signature]) -> Optional[Elsewhere]:
+    if signature is None or signature.elsewhere is None:
+        return None
+    what, where = (pick_language(signature.elsewhere[key], language()) for key in ("what", "where"))
+    return Elsewhere(what, where)
 
 
 def add_remedies(answer: Explanation, installed: Optional[InstalledCann]) -> Explanation:
@@ -169,6 +191,12 @@ def _answer_in_one_line(answer: Explanation) -> str:
         if answer.verdict == "environment":
             return _("environment: {title} ({confidence})", title=title, confidence=confidence)
         return _("not the environment: {title} ({confidence})", title=title, confidence=confidence)
+    if answer.elsewhere is not None:
+        return _(
+            "the cause is not in this log: {what}; see {where}",
+            what=answer.elsewhere.what,
+            where=answer.elsewhere.where,
+        )
     if answer.errors:
         return _(
             "an unrecognized failure; first error: {text} ({place})",

@@ -26,6 +26,9 @@ def explain_object(explanation: Explanation) -> dict[str, Any]:
             {"path": file.path, "bytes": file.bytes, "lines": file.lines} for file in explanation.inputs
         ],
         "verdict": explanation.verdict,
+        "elsewhere": {"what": explanation.elsewhere.what, "where": explanation.elsewhere.where}
+        if explanation.elsewhere
+        else None,
         "exit_code": explanation.exit_code,
         "msg": redact(explanation.msg),
         "diagnoses": [_diagnosis_object(diagnosis) for diagnosis in explanation.diagnoses],

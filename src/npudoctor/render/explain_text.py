@@ -51,6 +51,11 @@ def _answer_lines(explanation: Explanation, style: Style) -> Iterator[str]:
     yield from rest
     if is_recognized:
         yield from _best_lines(explanation.diagnoses[0])
+        if explanation.elsewhere is not None:
+            yield ""
+            text = _("more in another log: {what}; see {where}")
+            what, where = explanation.elsewhere.what, explanation.elsewhere.where
+            yield from paragraph(text.format(what=what, where=where), INDENT, INDENT)
     else:
         if explanation.errors:
             yield ""
@@ -113,7 +118,9 @@ def _verdict_text(explanation: Explanation) -> str:
         return _("CLEAN: {text}", text=explanation.msg)
     return _(
         "UNKNOWN: {text}",
-        text=_("an unrecognized failure") if explanation.errors else explanation.msg,
+        text=_("an unrecognized failure")
+        if explanation.errors and explanation.elsewhere is None
+        else explanation.msg,
     )
 
 

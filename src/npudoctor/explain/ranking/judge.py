@@ -31,12 +31,14 @@ _PLAIN = 18  # the least that an exception of a known kind weighs
 @dataclass(frozen=True)
 class Judgement:
     """`verdict`: environment, not_environment, unknown, clean. `errors`: the first lines that say that
-    something failed. `runs`: those before the last one of a file, which alone is judged."""
+    something failed. `runs`: those before the last one of a file, which alone is judged. `elsewhere`: the
+    signature that tells where the cause is written, if it is not in what was read."""
 
     verdict: str
     diagnoses: tuple[Diagnosis, ...]
     errors: tuple[Spot, ...]
     runs: tuple[EarlierRun, ...] = ()
+    elsewhere: Optional[Signature] = None
 
 
 def judge(signatures: Sequence[Signature], evidence: Sequence[Evidence]) -> Judgement:
@@ -74,10 +76,19 @@ def judge(signatures: Sequence[Signature], evidence: Sequence[Evidence]) -> Judg
     if not candidates or candidates[0].score < LEAST:
         candidates = [*find_fallback(signatures, files), *candidates]
     diagnoses = tuple(map(_make_diagnosis, candidates))
-    if not candidates or candidates[0].score < LEAST:
-        return Judgement("unknown", diagnoses, errors, runs)
-    verdict = "environment" if candidates[0].signature.environment else "not_environment"
-    return Judgement(verdict, diagnoses, errors, runs)
+    best = candidates[0] if candidates and candidates[0].score >= LEAST else None
+    echoes = [candidate for candidate in candidates if candidate.signature.consequence]
+    # Who only noticed that another process was gone tells where that one's words are.
+    is_echo = best is not None and best.signature.fallback and _is_one_of(best, echoes)
+    if best is None or best.signature.consequence or is_echo:
+        return Judgement("unknown", diagnoses, errors, runs, echoes[0].signature if echoes else None)
+    verdict = "environment" if best.signature.environment else "not_environment"
+    return Judgement(verdict, diagnoses, errors, runs, best.signature if best.signature.elsewhere else None)
+
+
+def _is_one_of(guess: Candidate, echoes: Sequence[Candidate]) -> bool:
+    """Whether the line by which a fallback was found is one of these."""
+    return any(guess.first.is_same_line(spot) for echo in echoes for spot in echo.spots)
 
 
 def _first_errors(files: Sequence[tuple[Evidence, LogEnding]]) -> tuple[Spot, ...]:
@@ -94,9 +105,9 @@ def _first_errors(files: Sequence[tuple[Evidence, LogEnding]]) -> tuple[Spot, ..
 
 
 def _make_diagnosis(candidate: Candidate) -> Diagnosis:
-    certain = candidate.score >= 80 and not candidate.is_mild
-    confidence = "certain" if certain else "likely" if candidate.score >= 30 else "possible"
     signature = candidate.signature
+    certain = signature.proven and candidate.score >= 80 and not candidate.is_mild
+    confidence = "certain" if certain else "likely" if candidate.score >= 30 else "possible"
     if signature.numbered:
         # One of nothing but return numbers says what the number means that is in its line.
         signature = explain_number(signature, number_in(signature, candidate.first.log_line.text))

@@ -25,7 +25,6 @@ _NAMED = pattern(r"\bProcess \d+ has [\d.]+ ?[KMG]i?B memory in use")
 # Of the card: less is what drivers and contexts take, and the buffers of collectives, of which the
 # allocator knows nothing; where other processes are named there is no doubt.
 _MUCH, _SURELY = 0.25, 0.1
-_MOSTLY = 0.9  # of the card, and it is the job's
 
 
 def is_held_elsewhere(text: str) -> bool:
@@ -41,12 +40,13 @@ def is_held_elsewhere(text: str) -> bool:
 
 
 def is_held_by_job(text: str) -> bool:
-    """Whether the allocation would not fit if nobody else were on the card; False where that is not said."""
+    """Whether the job itself holds what is missing; False where that is not said, or others are named."""
     sizes = _sizes(text)
     if sizes is None or _NAMED.search(text):
         return False
     tried, total, free, held = sizes
-    return tried > free and held + tried > total and held >= _MOSTLY * total
+    is_whole = held + tried > total  # nobody else could be on the card, and it would not fit
+    return tried > free and (is_whole or total - free - held < _SURELY * total)
 
 
 def _sizes(text: str) -> Optional[tuple[float, float, float, float]]:

@@ -58,6 +58,8 @@ _OPTIONAL = {
     "own",
     "deepest",
     "fallback",
+    "consequence",
+    "elsewhere",
     "checks",
     "codes",
     "era",
@@ -131,6 +133,15 @@ def _example(value: object) -> bool:
     )
 
 
+def _elsewhere(value: object) -> bool:
+    """Apart, as _RULES has it."""
+    return (
+        isinstance(value, dict)
+        and set(value) == {"what", "where"}
+        and all(_bilingual(_text, part) for part in value.values())
+    )
+
+
 def _era(value: object) -> bool:
     """A range of releases. Apart, as _RULES has it."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -157,6 +168,8 @@ _RULES: Mapping[str, Callable[[Any], bool]] = {
     "own": _flag,
     "deepest": _flag,
     "fallback": _flag,
+    "consequence": _flag,
+    "elsewhere": _elsewhere,
     "title": partial(_bilingual, _text),
     "cause": partial(_bilingual, _text),
     "remedy": partial(_bilingual, _some_texts),

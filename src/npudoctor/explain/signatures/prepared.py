@@ -144,7 +144,7 @@ def _digest() -> int:
     library of a real digest (OpenSSL) takes longer to load than all of them to be read."""
     digest = 0
     paths = [os.path.join(EXPLAIN, name) for name in _CODE]
-    for path in (*paths, *(os.path.join(source.FOLDER, name) for name in source.names())):
+    for path in (*paths, source.EVIDENCE, *(os.path.join(source.FOLDER, name) for name in source.names())):
         with open(path, "rb") as file:
             content = file.read()
         digest = binascii.crc32(b"%b %d\0" % (os.path.basename(path).encode(), len(content)), digest)

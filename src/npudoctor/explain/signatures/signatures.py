@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, Optional
 
 from npudoctor import knowledge
-from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.frozen import dataclass, field, replace
 from npudoctor.core.messages import _
 from npudoctor.explain.signatures.judging import find_faults
 from npudoctor.explain.signatures.number_patterns import number_patterns
@@ -16,6 +16,9 @@ from npudoctor.knowledge.site import BrokenEntry, Knowledge
 from npudoctor.knowledge.tables import BUILT_IN, parse_toml
 
 FOLDER = os.path.join(os.path.dirname(knowledge.__file__), "signatures")
+# What real logs say for and against each signature.
+EVIDENCE = os.path.join(FOLDER, "evidence.toml")
+LEAST_REPOSITORIES = 5  # that speak for a signature which may be certain
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,13 @@ class Signature:
     deepest: bool = False  # only where the last frame of the traceback above is of an installed package
     numbered: bool = False  # nothing but return numbers: the title is what the number that was found means
     fallback: bool = False  # only asked of the line that ended a job, when nothing else explains it
+    consequence: bool = (
+        False  # what another process wrote when the one that failed was gone: it tells no cause
+    )
+    elsewhere: Optional[Mapping[str, Mapping[str, str]]] = (
+        None  # "what" the cause is and "where" it is written
+    )
+    proven: bool = False  # see evidence.toml
     echo_of: tuple[str, ...] = ()
     codes: tuple[str, ...] = ()
     era: Optional[str] = None
@@ -63,19 +73,34 @@ class InvalidSignature(ValueError):
 def built_in() -> tuple[Signature, ...]:
     """Our own signatures; Invalid when one of them is none, which a test rules out."""
     signatures: dict[str, Signature] = {}
+    proven = proven_ids()
     for name in names():
         with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
             document = parse_toml(file.read())
         for signature in signatures_of(document, BUILT_IN):
             if signature.id in signatures:
                 raise InvalidSignature(_("{id}: there are two signatures with this id", id=signature.id))
-            signatures[signature.id] = signature
+            signatures[signature.id] = replace(signature, proven=signature.id in proven)
     return tuple(signatures.values())
+
+
+def proven_ids() -> frozenset[str]:
+    """The signatures of which enough independent real logs are known, and none in which they are wrong."""
+    with open(EVIDENCE, encoding="utf-8") as file:
+        evidence = parse_toml(file.read())
+    return frozenset(
+        ident
+        for ident, logs in evidence.items()
+        if not logs.get("wrong")
+        and len({source.partition("#")[0].lower() for source in logs.get("right", ())}) >= LEAST_REPOSITORIES
+    )
 
 
 def names() -> list[str]:
     """The files in all rooms, by path below FOLDER; in the order of their own names, wherever they are."""
-    rooms = ((os.path.relpath(room, FOLDER), files) for room, _rooms, files in os.walk(FOLDER))
+    rooms = (
+        (os.path.relpath(room, FOLDER), files) for room, _rooms, files in os.walk(FOLDER) if room != FOLDER
+    )
     paths = (os.path.join(room, name) for room, files in rooms for name in files if name.endswith(".toml"))
     # A file may move to another folder without changing the order of the signatures.
     return sorted(paths, key=os.path.basename)
@@ -107,7 +132,8 @@ def signature_of(row: Mapping[str, Any], origin: str) -> Signature:
         values["patterns"] = (*values.get("patterns", ()), *number_patterns(row))
         values["codes"] = (*numbers, *values.get("codes", ()))
     values.setdefault("checks", ())
-    return Signature(**values, examples=examples, origin=origin)
+    # A site answers for its own: it knows its logs.
+    return Signature(**values, examples=examples, origin=origin, proven=origin != BUILT_IN)
 
 
 def all_signatures(knowledge: Knowledge) -> tuple[tuple[Signature, ...], list[BrokenEntry]]:
