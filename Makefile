@@ -27,7 +27,7 @@ COMMANDS := $(wildcard src/npudoctor/cli/*.py src/npudoctor/cli/fleet/*.py) src/
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .PHONY: help run test test-quick lint typed format bench docs picture site messages package wheelhouse locked clean test-deps scenarios torture explain-score \
-	explain-signatures environments new-check release-check starts
+	explain-signatures explain-evidence environments new-check release-check starts
 
 help:
 	@echo "make run        check this machine and say the exit status"
@@ -41,6 +41,7 @@ help:
 	@echo "make torture    a thousand rounds of hostile users and kills against fix --cache-server (as root)"
 	@echo "make explain-score FILE=x.jsonl   the scores of explain on a file of cases, or a folder of whole logs"
 	@echo "make explain-signatures FILE=...  the signatures that fire on healthy logs of these, or on none"
+	@echo "make explain-evidence FILE=...    judged excerpts of real logs, for and against the signatures"
 	@echo "make docs       rewrite the index of checks and the generated pages of docs"
 	@echo "make picture    draw the picture of the READMEs from a rehearsal, in both languages"
 	@echo "make site       the documentation site in both languages, into site/"
@@ -213,6 +214,9 @@ torture: $(VENV)/.installed-test
 # Lines of JSON with id, category, environment, log.
 explain-score: $(VENV)/.installed
 	$(BIN)/python tools/explain_score.py $(FILE)
+
+explain-evidence: $(VENV)/.installed
+	$(BIN)/python tools/explain_evidence.py $(FILE)
 
 explain-signatures: $(VENV)/.installed
 	$(BIN)/python tools/explain_score.py --signatures $(FILE)

@@ -1,8 +1,9 @@
-"""Bring evidence.toml up to date with judged excerpts of real logs, one JSON object a line: signature, repo, url,
+"""Bring evidence.toml up to date with judged excerpts of real logs, one JSON object a line: signature, url,
 outcome (right or wrong), log.
 
-An excerpt counts for or against its signature where `explain` gives that signature as its first answer today: one that
-a mended signature does not answer any more is no evidence. Written is where each log stands, and not the log.
+An excerpt counts for or against its signature where `explain` gives that signature as its first answer today:
+one that a mended signature does not answer any more is no evidence. Written is where each log stands, and not
+the log.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from npudoctor.knowledge.tables import parse_toml
 OUTCOMES = ("right", "wrong")
 _THREAD = re.compile(r"https?://(?:www\.)?github\.com/([^/]+/[^/]+)/(?:issues|pull|discussions)/(\d+)")
 _HEAD = f"""\
-# What real logs say of the signatures that may be called certain: where an excerpt stands of which each is the first
-# answer, and whether that was the cause, as its thread established it. Fewer than {LEAST_REPOSITORIES} repositories, or one in which
-# it is wrong: its answer is "likely" at most. Written by tools/explain_evidence.py.
+# What real logs say of the signatures that may be called certain: where an excerpt stands of which each is
+# the first answer, and whether that was the cause, as its thread established it. Fewer than
+# {LEAST_REPOSITORIES} repositories, or one in which it is wrong: its answer is "likely" at most.
+# Written by tools/explain_evidence.py.
 """
 
 Evidence = dict[str, dict[str, set[str]]]

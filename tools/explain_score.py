@@ -1,7 +1,7 @@
 """Scores of `npudoctor explain` on files of cases, one JSON object a line: id, category, environment, log.
 
-Prints how many top-1 categories and verdicts are right, of the certain, likely and possible answers each, how many
-healthy cases are clean, and the wrong ones. A case whose environment is null may have either verdict.
+Prints how many top-1 categories and verdicts are right, of the certain, likely and possible answers each, how
+many healthy cases are clean, and the wrong ones. A case whose environment is null may have either verdict.
 A case is healthy when its category is "healthy" or null. Of a folder of whole logs with a truth.tsv it
 prints how
 many of each kind are right (see long_logs.py).
@@ -22,7 +22,6 @@ from npudoctor.explain.engine import Engine, make_engine
 from npudoctor.explain.ranking.judge import Judgement
 from npudoctor.explain.signatures.signatures import all_signatures
 from npudoctor.knowledge.site import Knowledge
-
 
 _VERDICTS = {True: "environment", False: "not_environment"}
 

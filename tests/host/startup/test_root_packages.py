@@ -81,7 +81,10 @@ def test_a_folder_that_nobody_has_made_yet(base: Path, tmp_path: Path, line: str
     assert str(far) in (pip(base) or "")
 
 
-FUTURE = "import sys; exec('try:\\n    import {0}\\nexcept ImportError:\\n    pass\\nelse:\\n    {0}.register()\\n')"
+FUTURE = (
+    "import sys; exec('try:\\n    import {0}\\nexcept ImportError:\\n    pass\\nelse:\\n"
+    "    {0}.register()\\n')"
+)
 EDITABLE = "import __editable___own_1_0_finder; __editable___own_1_0_finder.install()\n"
 
 

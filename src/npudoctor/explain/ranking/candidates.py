@@ -112,8 +112,8 @@ def collect_candidates(
                 candidate_by_owner.setdefault(owner, Candidate(signature)).add_file(
                     evidence, order, match, ending
                 )
-    # Whose memory it is, is asked of the numbers, for all frameworks alike: a card on which others hold it is busy.
-    # Where there are none it is the job's own, as its signature says; only they prove it.
+    # Whose memory it is, is asked of the numbers, for all frameworks alike: a card on which others hold it is
+    # busy. Where there are none it is the job's own, as its signature says; only they prove it.
     rows = {signature.id: signature for signature in signatures if signature.id in (_BUSY, _OWN)}
     for candidate in candidate_by_owner.values():
         if candidate.signature.category == _SPENT:
