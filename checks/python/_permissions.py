@@ -32,6 +32,7 @@ def report_closed_files(host: Host, copy: Distribution, paths: Sequence[str], li
             all=listed,
             path=f"{site}/{paths[0]}",
         ),
+        severity=ERROR,  # said, as it becomes a warning where nothing needs the package
         evidence=_describe(host, barriers),
         action=Action.CONFIG,
         fix=_open_fix(host, barriers),

@@ -25,6 +25,7 @@ _NAMED = pattern(r"\bProcess \d+ has [\d.]+ ?[KMG]i?B memory in use")
 # Of the card: less is what drivers and contexts take, and the buffers of collectives, of which the
 # allocator knows nothing; where other processes are named there is no doubt.
 _MUCH, _SURELY = 0.25, 0.1
+_MOSTLY = 0.9  # of the card, and it is the job's
 
 
 def is_held_elsewhere(text: str) -> bool:
@@ -45,6 +46,8 @@ def is_held_by_job(text: str) -> bool:
     if sizes is None or _NAMED.search(text):
         return False
     tried, total, free, held = sizes
+    if held >= _MOSTLY * total:  # what is free may lie in pieces
+        return True
     is_whole = held + tried > total  # nobody else could be on the card, and it would not fit
     return tried > free and (is_whole or total - free - held < _SURELY * total)
 
