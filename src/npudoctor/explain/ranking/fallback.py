@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from npudoctor.explain.ranking.candidates import Candidate, Spot
 from npudoctor.explain.ranking.ending import LogEnding
-from npudoctor.explain.scanning.evidence import Evidence
+from npudoctor.explain.scanning.evidence import Evidence, LogLine
 from npudoctor.explain.scanning.last_words import is_traceback_line
 from npudoctor.explain.signatures.failures import WORDS
 from npudoctor.explain.signatures.recognise import compile_pattern
@@ -24,10 +24,22 @@ def find_fallback(
     """The row for the line that ended the job, if there is such a line and such a row."""
     # The lines after which nothing went on, each with how late it is asked. That the job was told to end is
     # known: such a line has a row of its own.
+    launchers = {
+        (order, log_line.offset)
+        for order, (_evidence, ending) in enumerate(files)
+        for name, log_line in ending.failures
+        if name == "launcher"
+    }
+
+    def lateness(order: int, name: str, log_line: LogLine) -> int:
+        if (order, log_line.offset) in launchers:  # whatever else its words look like
+            name = "launcher"
+        rank = _ORDER.index(name) if name in _ORDER else 2 * len(_ORDER)
+        return rank + len(_ORDER) * (is_traceback_line(log_line.text) or log_line.is_handled)
+
     spots = [
         (
-            (_ORDER.index(name) if name in _ORDER else 2 * len(_ORDER))
-            + len(_ORDER) * (is_traceback_line(log_line.text) or log_line.is_handled),
+            lateness(order, name, log_line),
             Spot(evidence.path, order, log_line),
         )
         for order, (evidence, ending) in enumerate(files)

@@ -32,6 +32,7 @@ class HyperscanMatcher:
 
     def __init__(self, table: SignatureTable) -> None:
         self.owners: list[tuple[int, ...]] = list(table.owners)
+        self._own_texts = len(self.owners)  # numbers from here on are of texts that replace others
         self._links = table.links
         self._texts = spellings(table.literals)
         self._database: Any = None
@@ -77,7 +78,12 @@ class HyperscanMatcher:
             return
         first = len(self.owners)
         self.owners += [tuple(needles) for needles in instead.values()]
-        kept_texts = [text for text in self._texts if not self._replaced.issuperset(self.owners[text[0]])]
+        # What took the place of another part before has only needles that were replaced, and has to stay.
+        kept_texts = [
+            text
+            for text in self._texts
+            if text[0] >= self._own_texts or not self._replaced.issuperset(self.owners[text[0]])
+        ]
         self._texts = kept_texts + [
             (first + at, text, caseless) for at, text, caseless in spellings(tuple(instead))
         ]
