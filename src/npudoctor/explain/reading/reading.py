@@ -27,7 +27,7 @@ from npudoctor.explain.reading.walk import Log
 from npudoctor.explain.scanning.evidence import Evidence
 from npudoctor.explain.scanning.matching import Matcher
 from npudoctor.explain.scanning.outline import KEPT
-from npudoctor.explain.scanning.scan import CONTEXT, Scan
+from npudoctor.explain.scanning.scan import CONTEXT, HEAD, Scan
 from npudoctor.explain.signatures.table import SignatureTable
 
 PART = 32 << 20
@@ -190,9 +190,10 @@ def _read_part(
         size = max(end, os.fstat(descriptor).st_size if task.last and end == log.size else 0)
         limit = min(size, end + GROWN) if task.last else min(log.size, end + CONTEXT)
         pieces = _Range(descriptor, base, limit, until)
-        scan = Scan(
-            table, matcher, log.path, log.year, base, (start, 1 << 62 if task.last else end), until=until
-        )
+        own = (start, 1 << 62 if task.last else end)
+        # Runs that were appended to one file begin as the file does.
+        head = os.pread(descriptor, HEAD, 0) if task.last and base and not log.begin else b""
+        scan = Scan(table, matcher, log.path, log.year, base, own, until=until, head=head)
         evidence = scan.scan_pieces(pieces)
         evidence.bytes = max(0, (scan.evidence.end if task.last else min(end, scan.evidence.end)) - start)
         evidence.problem = pieces.problem or evidence.problem

@@ -32,7 +32,7 @@ JUDGING = 5.0  # seconds of CPU that the lines of one file, or one part of it, a
 _GLANCE = 64  # lines after which the time is asked
 _LEAST = 256 << 10  # smaller pieces are put together
 _SEAM = 8 << 10  # longer than any line that is looked at as a whole
-_HEAD = 8 << 10  # of the start of a log is enough to know it again
+HEAD = 8 << 10  # of the start of a log is enough to know it again
 _PROVEN = 500  # found so often, it is no longer asked what is near, unless that is the line itself
 _LOOK, _LONG = 8 << 10, 64  # of so many bytes at its begin the length of lines is judged; long ones
 _WORDS = next(index for index, mark in enumerate(MARKS) if mark.name == WORDS)
@@ -52,6 +52,7 @@ class Scan:
         own: Optional[tuple[int, int]] = None,
         until: float = math.inf,
         judging: Optional[float] = None,
+        head: bytes = b"",
     ) -> None:
         self._table, self._matcher, self._year, self._own = table, matcher, year, own
         self._judging = JUDGING if judging is None else judging
@@ -60,7 +61,7 @@ class Scan:
         self._spent = 0.0  # seconds of CPU on looking at lines
         self._base = base  # of the piece that is judged
         self._offsets: dict[tuple[int, int], list[int]] = {}  # of each owner, where it was noted last
-        self._head = b""  # how the log begins, where that is read here
+        self._head = head[:HEAD]  # how the log begins; a part that is read here is told
         self._kinds, self._ranks = LineKinds(), set[Optional[int]]()
         self._last: dict[int, deque[WindowLine]] = {}  # of each owner the last lines that were only counted
         self._needles_by_numbers: dict[
@@ -75,7 +76,7 @@ class Scan:
         hits: list[Hit] = []
         for following in itertools.chain(_batches(pieces), (b"",)):
             if not self._base and not piece:
-                self._head = following[:_HEAD]
+                self._head = following[:HEAD]
             over = self._spent > self._judging
             next_hits = [] if over else self._find_hits(piece, following)
             if piece:
