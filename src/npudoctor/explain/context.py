@@ -1,0 +1,54 @@
+"""The lines around the one that decides, read once more from its file. Of a pipe, a packed file or one that has
+changed since there are none."""
+
+from __future__ import annotations
+
+import os
+
+from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.lazy import pattern
+from npudoctor.core.redact.redact import redact_lines
+from npudoctor.explain.ranking.candidates import Spot
+from npudoctor.explain.reading.opening import Opener, UnreadableLog
+from npudoctor.explain.reading.reading import open_log
+from npudoctor.explain.reading.walk import Log
+from npudoctor.explain.scanning.window import LONG, Window, decode
+
+_LINES = 2  # before it, and after it
+_AROUND = _LINES * LONG
+# What is shown may begin within a private key, of which no line tells that it is one.
+_KEY = pattern(rb"PRIVATE KEY|(?:^|\n)[A-Za-z0-9+/]{60,}={0,2}\r?(?:\n|$)")
+
+
+@dataclass(frozen=True)
+class Context:
+    """The lines before and after one, without secrets."""
+
+    before: tuple[str, ...] = field(default=())
+    after: tuple[str, ...] = field(default=())
+
+
+def read_context(log: Log, spot: Spot) -> Context:
+    """The two lines before and after a spot; none where they cannot be had."""
+    line = spot.log_line
+    begin = max(0, line.offset - _AROUND)
+    try:
+        descriptor = open_log(Opener(), log)
+    except (UnreadableLog, OSError):
+        return Context()
+    try:
+        data = os.pread(descriptor, line.offset - begin + LONG + _AROUND, begin)
+    except OSError:
+        return Context()
+    finally:
+        os.close(descriptor)
+    start = line.offset - begin
+    window = Window(data, begin)
+    _start, end = window.bounds(start)
+    # The offset is of what was scanned: of a packed file, or of another encoding, something else lies there.
+    if not decode(data[start:end]).strip().startswith(line.text[:200].strip()) or _KEY.search(data):
+        return Context()
+    before = [text for text in window.before(start, _LINES) if text.strip()]
+    after = [text for text in window.after(end, _LINES) if text.strip()]
+    shown = redact_lines((*before, line.text, *after))
+    return Context(shown[: len(before)], shown[len(before) + 1 :])
