@@ -12,6 +12,7 @@ from npudoctor.core.redact.redact import redact
 from npudoctor.explain.signatures.remedies import InstalledCann, adapt_remedy
 
 if TYPE_CHECKING:  # of a code is told without loading what finds failures in logs
+    from npudoctor.explain.context import Context
     from npudoctor.explain.ranking.candidates import Spot
     from npudoctor.explain.ranking.diagnosis import Diagnosis
     from npudoctor.explain.ranking.judge import Judgement
@@ -65,6 +66,7 @@ class Explanation:
     - `proofs`: results of the checks that diagnoses name; None if they were not run.
     - `late`: the deadline in seconds, if it was too short; else None.
     - `logs`: how to open each log once more, by its path.
+    - `context`: the lines around the first place of the best diagnosis.
     - `elsewhere`: what the cause is and where it is written, if it is not in what was read.
     - `code`: the code that was asked for, None for logs; `answers`: one for each of several codes.
     """
@@ -83,6 +85,7 @@ class Explanation:
     code: Optional[str] = None
     answers: tuple[Explanation, ...] = ()
     elsewhere: Optional[Elsewhere] = None
+    context: Optional[Context] = None
 
     @property
     def is_complete(self) -> bool:

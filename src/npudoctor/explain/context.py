@@ -1,5 +1,5 @@
-"""The lines around the one that decides, read once more from its file. Of a pipe, a packed file or one that has
-changed since there are none."""
+"""The lines around the one that decides, read once more from its file. Of a pipe, of a packed file and of one
+that has changed since there are none."""
 
 from __future__ import annotations
 

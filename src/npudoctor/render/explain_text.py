@@ -16,7 +16,7 @@ from npudoctor.explain.answer import (
     pick_language,
     redacted_text,
 )
-from npudoctor.render.columns import paragraph
+from npudoctor.render.columns import paragraph, shorten
 from npudoctor.render.printable import printable
 from npudoctor.render.style import PLAIN, Style
 
@@ -50,7 +50,7 @@ def _answer_lines(explanation: Explanation, style: Style) -> Iterator[str]:
     yield first.replace(word, style.paint_kind(_KINDS.get(explanation.verdict, "open"), word, bold=True), 1)
     yield from rest
     if is_recognized:
-        yield from _best_lines(explanation.diagnoses[0])
+        yield from _best_lines(explanation)
         if explanation.elsewhere is not None:
             yield ""
             text = _("more in another log: {what}; see {where}")
@@ -124,7 +124,8 @@ def _verdict_text(explanation: Explanation) -> str:
     )
 
 
-def _best_lines(diagnosis: Diagnosis) -> Iterator[str]:
+def _best_lines(explanation: Explanation) -> Iterator[str]:
+    diagnosis = explanation.diagnoses[0]
     signature = diagnosis.signature
     if diagnosis.first is not None:
         times = ngettext("once", "{count} times", diagnosis.count, count=diagnosis.count)
@@ -138,7 +139,12 @@ def _best_lines(diagnosis: Diagnosis) -> Iterator[str]:
             INDENT,
             INDENT * 2,
         )
+        context = explanation.context
+        for line in context.before if context else ():
+            yield _context_line(line)
         yield from paragraph(redacted_text(diagnosis.first)[:_LONG], INDENT * 2, INDENT * 2)
+        for line in context.after if context else ():
+            yield _context_line(line)
     yield ""
     yield from paragraph(pick_language(signature.cause, language()), INDENT, INDENT)
     if signature.era:
@@ -147,6 +153,11 @@ def _best_lines(diagnosis: Diagnosis) -> Iterator[str]:
     yield _("what to do:")
     for step in signature.remedy[language()]:
         yield from paragraph(step, INDENT + "- ", INDENT * 2)
+
+
+def _context_line(text: str) -> str:
+    """A line beside the one that decides, on one line of the screen."""
+    return shorten(f"{INDENT * 2}| {printable(text.strip())}")
 
 
 def _earlier_run_lines(explanation: Explanation) -> Iterator[str]:
