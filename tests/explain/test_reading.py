@@ -21,6 +21,7 @@ from npudoctor.explain.reading import reading, sources
 from npudoctor.explain.reading.opening import UnreadableLog
 from npudoctor.explain.reading.walk import LogWalk
 from npudoctor.explain.scanning.evidence import Evidence
+from npudoctor.explain.scanning.outline import KEPT
 from npudoctor.explain.signatures.signatures import built_in
 
 pytestmark = pytest.mark.once
@@ -135,7 +136,7 @@ def test_parts_of_a_large_file_say_what_the_whole_says(
 ) -> None:
     path = tmp_path / "rank_3.log"
     log = "".join(example.log + "quiet\n" * 40 for one in built_in() for example in one.examples)
-    path.write_text(log * 3, encoding="utf-8")  # less than 1 MiB: else the last part lacks the begin
+    path.write_text(log * 3, encoding="utf-8")
     whole = read(path)
     monkeypatch.setattr(reading, "PART", 70_001)
     parts = read(path)

@@ -138,7 +138,7 @@ def test_a_restart_that_succeeded_is_a_success() -> None:
             "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2024-01-01T00:00 DUE TO JOB REQUEUE ***",
             "ended-preempted",
         ),
-        ("The node was low on resource: ephemeral-storage. Container train was using 90Gi.", "ended-evicted"),
+        ('Container train exceeded its local ephemeral storage limit "20Gi".', "ended-evicted"),
         ("Process finished with exit code 130 (interrupted by signal 2: SIGINT)", "python-interrupted"),
         ("salloc: error: Job allocation 8 has been revoked due to time limit", "shell-time-limit"),
         ("failed     37  : qmaster enforced h_rt, h_cpu, or h_vmem limit", "shell-time-limit"),
@@ -157,6 +157,11 @@ def test_who_ended_a_job_is_said_at_whatever_level(line: str, ident: str) -> Non
     assert best(judged(f"{TRAINS}{line}\n")) == ("not_environment", ident)
     assert judged(f"{line}\n{TRAINS}").verdict == "clean"
     assert best(judged(f"{TRAINS}{BUG}{line}\n"))[1] in (ident, "python-key-error")
+
+
+def test_a_node_that_ran_short_is_the_environment() -> None:
+    line = "The node was low on resource: ephemeral-storage. Container train was using 90Gi."
+    assert best(judged(f"{TRAINS}{line}\n")) == ("environment", "ended-evicted-node")
 
 
 SERVES = """INFO:     Application startup complete.
