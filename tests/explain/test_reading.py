@@ -136,7 +136,7 @@ def test_parts_of_a_large_file_say_what_the_whole_says(
 ) -> None:
     path = tmp_path / "rank_3.log"
     log = "".join(example.log + "quiet\n" * 40 for one in built_in() for example in one.examples)
-    path.write_text(log * 3, encoding="utf-8")
+    path.write_text(log * 3, encoding="utf-8")  # less than the MiB of a log whose course is looked at
     whole = read(path)
     monkeypatch.setattr(reading, "PART", 70_001)
     parts = read(path)
