@@ -21,7 +21,10 @@ from npudoctor.explain.signatures.signatures import EVIDENCE, LEAST_REPOSITORIES
 from npudoctor.knowledge.tables import parse_toml
 
 OUTCOMES = ("right", "wrong")
-_THREAD = re.compile(r"https?://(?:www\.)?github\.com/([^/]+/[^/]+)/(?:issues|pull|discussions)/(\d+)")
+_ON_GITHUB = re.compile(
+    r"https?://(?:www\.)?github\.com/([^/]+/[^/#]+)"
+    r"(?:/(?:issues|pull|discussions)/(?P<thread>\d+)|/(?:blob|tree|raw)/[^/]+/(?P<file>[^#?]+))?"
+)
 _HEAD = f"""\
 # What real logs say of the signatures that may be called certain: where an excerpt stands of which each is
 # the first answer, and whether that was the cause, as its thread established it. Fewer than
@@ -56,7 +59,7 @@ def merged(evidence: Evidence, rows: Iterable[dict[str, Any]], engine: Engine) -
     """With these excerpts, each judged anew."""
     result: Evidence = defaultdict(lambda: {key: set() for key in OUTCOMES}, evidence)
     for row in rows:
-        if row["outcome"] not in OUTCOMES or not row["log"].strip():
+        if row["outcome"] not in OUTCOMES or not row["log"].strip() or not row["url"]:
             continue
         judged = engine.judge([engine.scan_text(row["log"])])
         logs, where = result[row["signature"]], source(row)
@@ -72,9 +75,11 @@ def merged(evidence: Evidence, rows: Iterable[dict[str, Any]], engine: Engine) -
 
 
 def source(row: dict[str, Any]) -> str:
-    """Where an excerpt stands: owner/name#number of a thread, else its address without the scheme."""
-    thread = _THREAD.match(row["url"])
-    return f"{thread[1]}#{thread[2]}" if thread else re.sub(r"^https?://", "", row["url"])
+    """Where an excerpt stands: owner/name# and the number of a thread or the path of a file; else its address."""
+    place = _ON_GITHUB.match(row["url"])
+    if place is None:
+        return re.sub(r"^https?://", "", row["url"])
+    return f"{place[1]}#{place['thread'] or place['file'] or ''}".rstrip("#")
 
 
 def text(evidence: Evidence) -> str:

@@ -19,6 +19,7 @@ from npudoctor.explain.engine import make_engine
 from npudoctor.explain.ranking.judge import Judgement
 from npudoctor.explain.signatures import signatures
 from npudoctor.explain.signatures.signatures import Signature, built_in, signature_of
+from npudoctor.knowledge.tables import parse_toml
 from npudoctor.render.explain_json import explain_object
 from npudoctor.render.explain_text import explain_text
 
@@ -130,7 +131,7 @@ def test_a_site_answers_for_its_own_signatures() -> None:
 
 def test_the_evidence_is_of_signatures_that_there_are() -> None:
     known = {signature.id for signature in built_in()}
-    evidence = signatures.parse_toml(Path(signatures.EVIDENCE).read_text(encoding="utf-8"))
+    evidence = parse_toml(Path(signatures.EVIDENCE).read_text(encoding="utf-8"))
     assert set(evidence) <= known
     assert all(set(logs) <= {"right", "wrong"} for logs in evidence.values())
     proven = [signature for signature in built_in() if signature.proven]
@@ -178,7 +179,7 @@ def test_a_rank_that_waited_says_where_the_cause_is(language: str) -> None:
     line = "EI0002: [PID: 7] 2026-11-20-10:30:00.000.000 The wait execution of the Notify register times out."
     explanation = explained(f"{line}\n")
     assert explanation.verdict == "environment" and explanation.elsewhere is not None
-    assert explanation.elsewhere.where.split()[0] in explain_text(explanation)
+    assert explanation.elsewhere.place.split()[0] in explain_text(explanation)
 
 
 @pytest.mark.parametrize("wrong", [{"what": {"en": "a", "zh": "b"}}, {"what": "a", "where": "b"}, "plog"])
@@ -211,5 +212,5 @@ def test_judged_logs_are_counted_where_they_are_answered_so(
     judgements = tmp_path / "judged.jsonl"
     judgements.write_text("".join(f"{json.dumps(one)}\n" for one in rows), encoding="utf-8")
     assert tool.main([str(judgements)]) == 0
-    written = signatures.parse_toml(file.read_text(encoding="utf-8"))
+    written = parse_toml(file.read_text(encoding="utf-8"))
     assert written == {"python-key-error": {"right": ["owner/name#1"], "wrong": ["owner/name#2"]}}

@@ -11,7 +11,7 @@ import pytest
 from npudoctor.cli.logs import explain_logs
 from npudoctor.cli.request import ExplainRequest
 from npudoctor.explain.answer import Explanation
-from npudoctor.explain.context import Context, read_context
+from npudoctor.explain.context import ContextLines, read_context
 from npudoctor.explain.reading.gather import gather_inputs
 from npudoctor.render.explain_text import explain_text
 
@@ -44,7 +44,7 @@ def test_two_lines_before_and_after_are_shown(tmp_path: Path) -> None:
 def test_at_the_edges_of_a_file_there_are_fewer(tmp_path: Path) -> None:
     log = tmp_path / "train.log"
     log.write_text("RuntimeError: libhccl.so: cannot open shared object file: No such file or directory")
-    assert explained(log).context == Context()
+    assert explained(log).context == ContextLines()
 
 
 @pytest.mark.parametrize("form", ["gz", "utf-16"])
@@ -62,9 +62,9 @@ def test_a_file_that_has_changed_since_shows_none(tmp_path: Path) -> None:
     spot = explanation.diagnoses[0].first
     assert spot is not None and read_context(explanation.logs[str(log)], spot).after
     log.write_text("x" * len(LOG), encoding="utf-8")
-    assert read_context(explanation.logs[str(log)], spot) == Context()
+    assert read_context(explanation.logs[str(log)], spot) == ContextLines()
     log.unlink()
-    assert read_context(explanation.logs[str(log)], spot) == Context()
+    assert read_context(explanation.logs[str(log)], spot) == ContextLines()
 
 
 def test_no_secret_is_shown(tmp_path: Path) -> None:

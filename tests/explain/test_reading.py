@@ -21,7 +21,6 @@ from npudoctor.explain.reading import reading, sources
 from npudoctor.explain.reading.opening import UnreadableLog
 from npudoctor.explain.reading.walk import LogWalk
 from npudoctor.explain.scanning.evidence import Evidence
-from npudoctor.explain.scanning.outline import KEPT
 from npudoctor.explain.signatures.signatures import built_in
 
 pytestmark = pytest.mark.once

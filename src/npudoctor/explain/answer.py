@@ -12,7 +12,7 @@ from npudoctor.core.redact.redact import redact
 from npudoctor.explain.signatures.remedies import InstalledCann, adapt_remedy
 
 if TYPE_CHECKING:  # of a code is told without loading what finds failures in logs
-    from npudoctor.explain.context import Context
+    from npudoctor.explain.context import ContextLines
     from npudoctor.explain.ranking.candidates import Spot
     from npudoctor.explain.ranking.diagnosis import Diagnosis
     from npudoctor.explain.ranking.judge import Judgement
@@ -50,10 +50,10 @@ class Proof:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """What the cause is (the first error of a rank) and where it is written (a file, a command)."""
+    """What the cause is (the first error of a rank) and the place that has it (a file, a command)."""
 
-    what: str
-    where: str
+    cause: str
+    place: str
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Explanation:
     code: Optional[str] = None
     answers: tuple[Explanation, ...] = ()
     elsewhere: Optional[Elsewhere] = None
-    context: Optional[Context] = None
+    context: Optional[ContextLines] = None
 
     @property
     def is_complete(self) -> bool:
@@ -148,8 +148,7 @@ def make_explanation(
 def _find_elsewhere(signature: Optional[Signature]) -> Optional[Elsewhere]:
     if signature is None or signature.elsewhere is None:
         return None
-    what, where = (pick_language(signature.elsewhere[key], language()) for key in ("what", "where"))
-    return Elsewhere(what, where)
+    return Elsewhere(*(pick_language(signature.elsewhere[key], language()) for key in ("what", "where")))
 
 
 def add_remedies(answer: Explanation, installed: Optional[InstalledCann]) -> Explanation:
@@ -196,9 +195,9 @@ def _answer_in_one_line(answer: Explanation) -> str:
         return _("not the environment: {title} ({confidence})", title=title, confidence=confidence)
     if answer.elsewhere is not None:
         return _(
-            "the cause is not in this log: {what}; see {where}",
-            what=answer.elsewhere.what,
-            where=answer.elsewhere.where,
+            "the cause is not in this log: {cause}; see {place}",
+            cause=answer.elsewhere.cause,
+            place=answer.elsewhere.place,
         )
     if answer.errors:
         return _(

@@ -21,25 +21,25 @@ _KEY = pattern(rb"PRIVATE KEY|(?:^|\n)[A-Za-z0-9+/]{60,}={0,2}\r?(?:\n|$)")
 
 
 @dataclass(frozen=True)
-class Context:
+class ContextLines:
     """The lines before and after one, without secrets."""
 
     before: tuple[str, ...] = field(default=())
     after: tuple[str, ...] = field(default=())
 
 
-def read_context(log: Log, spot: Spot) -> Context:
+def read_context(log: Log, spot: Spot) -> ContextLines:
     """The two lines before and after a spot; none where they cannot be had."""
     line = spot.log_line
     begin = max(0, line.offset - _AROUND)
     try:
         descriptor = open_log(Opener(), log)
     except (UnreadableLog, OSError):
-        return Context()
+        return ContextLines()
     try:
         data = os.pread(descriptor, line.offset - begin + LONG + _AROUND, begin)
     except OSError:
-        return Context()
+        return ContextLines()
     finally:
         os.close(descriptor)
     start = line.offset - begin
@@ -47,8 +47,8 @@ def read_context(log: Log, spot: Spot) -> Context:
     _start, end = window.bounds(start)
     # The offset is of what was scanned: of a packed file, or of another encoding, something else lies there.
     if not decode(data[start:end]).strip().startswith(line.text[:200].strip()) or _KEY.search(data):
-        return Context()
+        return ContextLines()
     before = [text for text in window.before(start, _LINES) if text.strip()]
     after = [text for text in window.after(end, _LINES) if text.strip()]
     shown = redact_lines((*before, line.text, *after))
-    return Context(shown[: len(before)], shown[len(before) + 1 :])
+    return ContextLines(shown[: len(before)], shown[len(before) + 1 :])

@@ -26,7 +26,7 @@ def explain_object(explanation: Explanation) -> dict[str, Any]:
             {"path": file.path, "bytes": file.bytes, "lines": file.lines} for file in explanation.inputs
         ],
         "verdict": explanation.verdict,
-        "elsewhere": {"what": explanation.elsewhere.what, "where": explanation.elsewhere.where}
+        "elsewhere": {"what": explanation.elsewhere.cause, "where": explanation.elsewhere.place}
         if explanation.elsewhere
         else None,
         "exit_code": explanation.exit_code,

@@ -53,9 +53,12 @@ def _answer_lines(explanation: Explanation, style: Style) -> Iterator[str]:
         yield from _best_lines(explanation)
         if explanation.elsewhere is not None:
             yield ""
-            text = _("more in another log: {what}; see {where}")
-            what, where = explanation.elsewhere.what, explanation.elsewhere.where
-            yield from paragraph(text.format(what=what, where=where), INDENT, INDENT)
+            text = _(
+                "more in another log: {cause}; see {place}",
+                cause=explanation.elsewhere.cause,
+                place=explanation.elsewhere.place,
+            )
+            yield from paragraph(text, INDENT, INDENT)
     else:
         if explanation.errors:
             yield ""

@@ -60,7 +60,7 @@ _WORDS = pattern(
 _MILD = pattern(
     r"(?i)\b(?:0|no|zero) (?:\w+ )?(?:errors?|fail)|ignor|skip|retry|fall\w* ?back|\ballowed to\b|\boptional"
     r"|\berrors?\b['\"]?\s*[:=|]\s*['\"]?0\b|register\w* (?:\w+ )?factory|\byet\b"
-    r"|\bINFO\b|\bDEBUG\b|--- Logging error|^\s*Using the .{1,80} (?:since|because)\b"
+    r"|\bINFO\b|\bDEBUG\b|--- Logging error|^ {0,8}Using the .{1,80} (?:since|because)\b"
 )
 _NONE = pattern(
     r"(?i)\b(?:0|zero|without|any|ignor\w+|skip\w*|retry\w*|retries|warn\w*|fall\w* ?back|instead|deprecat\w+"

@@ -26,6 +26,7 @@ _NAMED = pattern(r"\bProcess \d+ has [\d.]+ ?[KMG]i?B memory in use")
 # allocator knows nothing; where other processes are named there is no doubt.
 _MUCH, _SURELY = 0.25, 0.1
 _MOSTLY = 0.9  # of the card, and it is the job's
+_PIECES = 0.01
 
 
 def is_held_elsewhere(text: str) -> bool:
@@ -37,7 +38,8 @@ def is_held_elsewhere(text: str) -> bool:
     tried, total, free, held = sizes
     held_by_others = total - free - held
     much = _SURELY if _NAMED.search(text) else _MUCH
-    return free < tried <= free + held_by_others and held_by_others >= much * total
+    is_full = free < tried or free < _PIECES * total  # what is free may lie in pieces
+    return is_full and tried <= free + held_by_others and held_by_others >= much * total
 
 
 def is_held_by_job(text: str) -> bool:

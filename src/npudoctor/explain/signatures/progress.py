@@ -43,7 +43,7 @@ _SUCCEEDS = pattern(
     r"|\bsuccessfully (?:indexed|processed|completed|finished|generated|exported|converted|trained)\b"
     r"|=+ (?:\d+ (?:skipped|deselected|warnings?), )*\d+ passed\b(?!.*\bfailed).* in [\d.]+"
     r"|\|\u00b1 *\| *(?:\d|N/A)|^[ \t]*all done[.!]*$|['\"]train_runtime['\"]: [\d.]+"
-    r"|\"key\": \"run_stop\".*\"success\"|^PASS(?:ED)?: |^Done \w+ing\b"
+    r"|\"key\": \"run_stop\".*\"success\"|^PASS(?:ED)?: |^Done \w+ing\b|^(?:DONE|Done)[.!]?$"
     r"|\bFinal (?:validation |evaluation |test )?(?:metrics|results?|scores?)\b"
 )
 # What did not succeed says the same words.
