@@ -75,7 +75,7 @@ def merged(evidence: Evidence, rows: Iterable[dict[str, Any]], engine: Engine) -
 
 
 def source(row: dict[str, Any]) -> str:
-    """The place of an excerpt: owner/name#, then the number of a thread or the path of a file; or its address."""
+    """The place of an excerpt: owner/name#, with a thread's number or a file's path; else its address."""
     place = _ON_GITHUB.match(row["url"])
     if place is None:
         return re.sub(r"^https?://", "", row["url"])

@@ -17,7 +17,7 @@ from npudoctor.explain.reading.newest import find_newest_logs, select_newest_run
 from .command import Npudoctor
 
 LINE = "ImportError: libhccl.so: cannot open shared object file: No such file or directory\n"
-KEYS = "schema version seconds inputs verdict exit_code msg diagnoses complete unread late"
+KEYS = "schema version seconds inputs verdict elsewhere exit_code msg diagnoses complete unread late"
 DIAGNOSIS = "signature category environment confidence title cause remedy checks rank first count"
 SCHEMA: Any = json.loads((files("npudoctor.render") / "schemas" / "explain-1.json").read_text("utf-8"))
 
