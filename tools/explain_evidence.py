@@ -58,19 +58,15 @@ def read(path: Path) -> Evidence:
 def merged(evidence: Evidence, rows: Iterable[dict[str, Any]], engine: Engine) -> Evidence:
     """With these excerpts, each judged anew."""
     result: Evidence = defaultdict(lambda: {key: set() for key in OUTCOMES}, evidence)
+    rows = [row for row in rows if row["outcome"] in OUTCOMES and row["log"].strip() and row["url"]]
+    for row in rows:  # first, as a thread may have several excerpts
+        for places in result[row["signature"]].values():
+            places.discard(source(row))
     for row in rows:
-        if row["outcome"] not in OUTCOMES or not row["log"].strip() or not row["url"]:
-            continue
         judged = engine.judge([engine.scan_text(row["log"])])
-        logs, where = result[row["signature"]], source(row)
-        for key in OUTCOMES:
-            logs[key].discard(where)
-        if (
-            judged.diagnoses
-            and judged.diagnoses[0].signature.id == row["signature"]
-            and judged.verdict != "clean"
-        ):
-            logs[row["outcome"]].add(where)
+        is_answer = bool(judged.diagnoses) and judged.diagnoses[0].signature.id == row["signature"]
+        if is_answer and judged.verdict != "clean":
+            result[row["signature"]][row["outcome"]].add(source(row))
     return result
 
 

@@ -175,6 +175,70 @@ def test_an_unknown_failure_beside_a_launcher_is_not_elsewhere() -> None:
     assert explanation.elsewhere is None and explanation.exit_code == 1
 
 
+def test_a_cause_in_another_log_comes_before_who_waited_for_it() -> None:
+    waits = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n"
+    logs = {"rank0.log": waits, "rank1.log": f"{FAILS}ValueError: no such scheduler\n"}
+    judgement = ENGINE.judge([ENGINE.scan_text(log, path) for path, log in logs.items()])
+    assert judgement.verdict == "not_environment" and judgement.elsewhere is None
+    assert judgement.diagnoses[0].signature.id == "python-value-error"
+
+
+def test_what_only_tells_of_another_process_is_never_the_cause() -> None:
+    rows = [signature for signature in built_in() if signature.consequence]
+    assert len(rows) > 8 and all(row.elsewhere for row in rows)
+    for row in rows:
+        for example in (example for example in row.examples if example.match):
+            judgement = judged(f"start\n{example.log}\n")
+            assert (
+                not judgement.diagnoses
+                or judgement.diagnoses[0].signature.id != row.id
+                or (judgement.verdict in ("unknown", "clean"))
+            ), row.id
+
+
+def test_a_log_that_was_read_in_part_is_no_answer() -> None:
+    evidence = ENGINE.scan_text(f"start\n{LAUNCHER}")
+    explanation = make_explanation(
+        ENGINE.judge([evidence]), [evidence], 0.1, unread=[("b.log", "no permission")]
+    )
+    assert explanation.elsewhere is not None and explanation.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "PASS: test_a",
+        "Passed: 3, Failed: 2",
+        "Done loading checkpoint shards",
+        "done",
+        "failed to gather final scores",
+        "could not write final results to /data/out",
+    ],
+)
+def test_words_of_success_outlive_no_failure(last: str) -> None:
+    """stdout comes after stderr where it is a file: `python train.py > log 2>&1`."""
+    assert judged(f"{FAILS}KeyError: 'lr'\n{last}\n").verdict == "not_environment"
+
+
+def test_final_metrics_are_a_good_end() -> None:
+    died = "(pid=7) RuntimeError: DataLoader worker (pid 42) is killed by signal: Terminated.\n"
+    assert (
+        judged(f"epoch: 1 step: 1, loss is 1.9\n{died}Final validation metrics: acc 0.9\n").verdict == "clean"
+    )
+
+
+PRELOAD = (
+    "ERROR: ld.so: object '/usr/lib/libjemalloc.so' from LD_PRELOAD cannot be preloaded "
+    "(cannot open shared object file): ignored."
+)
+
+
+@pytest.mark.parametrize(("line", "verdict"), [("KeyError: ignored", "not_environment"), (PRELOAD, "clean")])
+def test_what_is_ignored(line: str, verdict: str) -> None:
+    """Colab saves "KeyError: ignored" as the last line of each traceback."""
+    assert judged(f"{FAILS if verdict != 'clean' else ''}{line}\n").verdict == verdict
+
+
 def test_a_rank_that_waited_says_where_the_cause_is(language: str) -> None:
     line = "EI0002: [PID: 7] 2026-11-20-10:30:00.000.000 The wait execution of the Notify register times out."
     explanation = explained(f"{line}\n")
@@ -206,6 +270,8 @@ def test_judged_logs_are_counted_where_they_are_answered_so(
         row(1, "right", f"{FAILS}KeyError: 'lr'\n"),
         row(2, "wrong", f"{FAILS}KeyError: 'x'\n"),
         row(4, "right", f"{FAILS}ValueError: no\n"),  # another answer
+        row(6, "wrong", f"{FAILS}KeyError: 'first'\n"),
+        row(6, "right", f"{FAILS}KeyError: 'second'\n"),
         row(5, "unclear", f"{FAILS}KeyError: 'y'\n"),
         {**row(3, "wrong", f"{FAILS}ValueError: no\n"), "url": "https://github.com/old/mended/issues/3"},
     ]
@@ -213,4 +279,9 @@ def test_judged_logs_are_counted_where_they_are_answered_so(
     judgements.write_text("".join(f"{json.dumps(one)}\n" for one in rows), encoding="utf-8")
     assert tool.main([str(judgements)]) == 0
     written = parse_toml(file.read_text(encoding="utf-8"))
-    assert written == {"python-key-error": {"right": ["owner/name#1"], "wrong": ["owner/name#2"]}}
+    assert written == {
+        "python-key-error": {
+            "right": ["owner/name#1", "owner/name#6"],
+            "wrong": ["owner/name#2", "owner/name#6"],
+        }
+    }

@@ -43,8 +43,10 @@ def test_two_lines_before_and_after_are_shown(tmp_path: Path) -> None:
 
 def test_at_the_edges_of_a_file_there_are_fewer(tmp_path: Path) -> None:
     log = tmp_path / "train.log"
-    log.write_text("RuntimeError: libhccl.so: cannot open shared object file: No such file or directory")
-    assert explained(log).context == ContextLines()
+    log.write_text(
+        "start\nRuntimeError: libhccl.so: cannot open shared object file: No such file or directory"
+    )
+    assert explained(log).context == ContextLines(("start",))
 
 
 @pytest.mark.parametrize("form", ["gz", "utf-16"])
@@ -76,4 +78,15 @@ def test_no_secret_is_shown(tmp_path: Path) -> None:
     log.write_text(LOG.replace("first after\n", key), encoding="utf-8")
     assert shown(explained(log)) == []
     log.write_text(LOG.replace("first after\n", "B" * 64 + "\n"), encoding="utf-8")  # in the middle of one
+    assert shown(explained(log)) == []
+
+
+def test_of_a_line_that_is_cut_nothing_is_shown(tmp_path: Path) -> None:
+    """Where its begin is too far away the name before a secret is not there."""
+    log = tmp_path / "train.log"
+    for size in (3_000, 9_000):
+        long = f"settings password='{'hunter2 ' * (size // 8)}' end\n"
+        log.write_text("x" * 20_000 + "\n" + long + LOG[LOG.index("KeyError") :], encoding="utf-8")
+        assert "hunter2" not in "".join(shown(explained(log)))
+    log.write_text("KeyError: 'lr' " + "password=hunter2 " * 900 + "\n", encoding="utf-8")
     assert shown(explained(log)) == []

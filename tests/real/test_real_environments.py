@@ -89,7 +89,10 @@ def test_what_is_said_is_true(case: Case, made: Copy, record_property: pytest.Fi
     assert verdict in ("found", "quiet", *(["warned"] if case.warned else [])), [
         one["message"] for one in said.loud
     ]
-    assert deep in ("found", "quiet", *(["warned"] if case.warned else []))
+    allowed = ["found", "quiet", *(["warned"] if case.warned else [])]
+    if case.name == "pth-import-gone" and os.geteuid() == 0:
+        allowed.append("undetermined")  # root starts no Python whose .pth files import what nobody knows
+    assert deep in allowed
     assert not ending.startswith("harmed"), ending
 
 

@@ -95,7 +95,7 @@ def _lead_process_group() -> None:
 
 
 def _explain_logs(beginning: JobStart, variables: Mapping[str, str]) -> str:
-    """The explanation as text; "" when no log shows a known failure."""
+    """The explanation as text; "" when no log shows a known failure, nor tells where to look."""
     from npudoctor.cli.diagnosis import explain_words
     from npudoctor.cli.request import ExplainRequest
     from npudoctor.explain.answer import add_remedies

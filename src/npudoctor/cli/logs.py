@@ -47,7 +47,8 @@ def explain_logs(inputs: Inputs, request: ExplainRequest) -> Explanation:
     answer = make_explanation(engine.judge(evidence), evidence, seconds, unread=unread)
     logs = {log.path: log for log in walk.logs}
     best = answer.diagnoses[0].first if answer.diagnoses else None
-    context = read_context(logs[best.path], best) if best is not None and best.path in logs else None
+    is_there = best is not None and best.path in logs and not late
+    context = read_context(logs[best.path], best) if best is not None and is_there else None
     return replace(answer, logs=logs, late=inputs.seconds if late else None, context=context)
 
 

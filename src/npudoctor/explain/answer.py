@@ -96,11 +96,11 @@ class Explanation:
     def exit_code(self) -> int:
         """0 if the question was answered, or it was said where the answer is; 1 if not, or only by a fallback
         signature for unknown failures."""
-        if self.elsewhere is not None:
-            return 0
+        if self.verdict == "unknown":
+            return 0 if self.elsewhere is not None and self.is_complete and self.late is None else 1
         guessed = bool(self.diagnoses) and self.diagnoses[0].signature.fallback
         # A fallback signature only says what kind of line ended the job: that is no answer.
-        return 1 if self.verdict == "unknown" or guessed else 0
+        return 1 if guessed else 0
 
     @property
     def msg(self) -> str:
@@ -195,7 +195,7 @@ def _answer_in_one_line(answer: Explanation) -> str:
         return _("not the environment: {title} ({confidence})", title=title, confidence=confidence)
     if answer.elsewhere is not None:
         return _(
-            "the cause is not in this log: {cause}; see {place}",
+            "this log names no cause that npudoctor knows: look for {cause} in {place}",
             cause=answer.elsewhere.cause,
             place=answer.elsewhere.place,
         )

@@ -317,3 +317,15 @@ def test_a_mark_before_a_comment_changes_nothing() -> None:
     assert not unasked({f"{SITE}/x.pth": "\ufeff# ours\n/opt/pkgs\n"}, {}).layout().unread
     assert not unasked({f"{SITE}/x.pth": "\ufeff/opt/pkgs\n"}, {}).layout().unread
     assert unasked({f"{SITE}/x.pth": "\ufeff/opt/pkgs\n", "/opt/pkgs": folder()}, {}).layout().unread
+
+
+def test_folders_that_name_each_other_are_read_once() -> None:
+    """`site.addsitedir` of a folder whose files name the first one again."""
+    line = "import site; site.addsitedir('{}')\n"
+    files = {
+        f"{SITE}/a.pth": line.format("/opt/b"),
+        "/opt/b/b.pth": line.format(SITE),
+        "/opt/b/c.pth": "/opt/c\n",
+    }
+    found = unasked({**files, "/opt/c": folder()}, {})
+    assert {"/opt/b", "/opt/c"} <= set(found.layout().search_path)

@@ -77,18 +77,19 @@ def judge(signatures: Sequence[Signature], evidence: Sequence[Evidence]) -> Judg
         candidates = [*find_fallback(signatures, files), *candidates]
     diagnoses = tuple(map(_make_diagnosis, candidates))
     best = candidates[0] if candidates and candidates[0].score >= LEAST else None
-    echoes = [candidate for candidate in candidates if candidate.signature.consequence]
     # Who only noticed that another process was gone tells where that one's words are.
-    is_echo = best is not None and best.signature.fallback and _is_one_of(best, echoes)
-    if best is None or best.signature.consequence or is_echo:
+    echoes = [candidate for candidate in candidates if candidate.signature.consequence]
+    if best is not None and best.signature.fallback:
+        echoes = [echo for echo in echoes if _is_at(best, echo)]
+    if best is None or (best.signature.fallback and echoes):
         return Judgement("unknown", diagnoses, errors, runs, echoes[0].signature if echoes else None)
     verdict = "environment" if best.signature.environment else "not_environment"
     return Judgement(verdict, diagnoses, errors, runs, best.signature if best.signature.elsewhere else None)
 
 
-def _is_one_of(guess: Candidate, echoes: Sequence[Candidate]) -> bool:
-    """Whether the line by which a fallback was found is one of these."""
-    return any(guess.first.is_same_line(spot) for echo in echoes for spot in echo.spots)
+def _is_at(guess: Candidate, echo: Candidate) -> bool:
+    """Whether a fallback was found by a line that is of another one."""
+    return any(guess.first.is_same_line(spot) for spot in echo.spots)
 
 
 def _first_errors(files: Sequence[tuple[Evidence, LogEnding]]) -> tuple[Spot, ...]:
@@ -125,7 +126,7 @@ def _weigh(candidates: Sequence[Candidate], root: Optional[int]) -> None:
         if root is not None:
             candidate.score += 6 if root in ranks else 0 if None in ranks else -10
         candidate.is_echo = bool(present & set(candidate.signature.echo_of))
-        if candidate.is_echo:
+        if candidate.is_echo or candidate.signature.consequence:  # neither is a cause
             candidate.score = min(candidate.score, LEAST - 1)
     # Whether one of them ended the job, and is not what a node says that cannot reach another one: why it
     # cannot may stand in a warning. A mere return number says only where the end was noticed.

@@ -22,7 +22,7 @@ _NOT_LOW = pattern(
     r"|[Kk]eyboard ?[Ii]nterrupt(?:ion)?\b"
 )
 # What was done without: "ERROR: ld.so: object '...' from LD_PRELOAD cannot be preloaded (...): ignored."
-_IGNORED = pattern(r"(?:: |\()ignored\)?\.?$")
+_IGNORED = pattern(r"from LD_PRELOAD cannot be preloaded .*: ignored\.?$")
 _WARNS = pattern(r"\bWARN|^\[?W\d* ?\d|^\[W|\[W\d|[Ww]arning: |: W ")
 _ERROR = pattern(
     r"^[ \t]*\[?(?:ERROR|FATAL|CRITICAL)\b(?![_=%]| (?:rate|count|code: 0\b))|^\[[EF]\d* |^\[?[EF]\d{4} \d\d:"
@@ -33,7 +33,7 @@ _ERROR = pattern(
 def is_mild(line: str) -> bool:
     """Whether a line calls itself information or a warning."""
     # A level stands at the beginning of a line, behind a time and a name at most.
-    if _IGNORED.search(line[-20:].rstrip()):
+    if _IGNORED.search(line[-400:].rstrip()):
         return True
     return bool(_LOW.search(line[:300])) and not _NOT_LOW.search(line[:300])
 

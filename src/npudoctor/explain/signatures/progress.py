@@ -43,8 +43,8 @@ _SUCCEEDS = pattern(
     r"|\bsuccessfully (?:indexed|processed|completed|finished|generated|exported|converted|trained)\b"
     r"|=+ (?:\d+ (?:skipped|deselected|warnings?), )*\d+ passed\b(?!.*\bfailed).* in [\d.]+"
     r"|\|\u00b1 *\| *(?:\d|N/A)|^[ \t]*all done[.!]*$|['\"]train_runtime['\"]: [\d.]+"
-    r"|\"key\": \"run_stop\".*\"success\"|^PASS(?:ED)?: |^Done \w+ing\b|^(?:DONE|Done)[.!]?$"
-    r"|\bFinal (?:validation |evaluation |test )?(?:metrics|results?|scores?)\b"
+    r"|\"key\": \"run_stop\".*\"success\""
+    r"|^\W{0,8}Final (?:validation |evaluation |test )?(?:metrics|results|scores)\s*[:=]\s*[^\s'\"]"
 )
 # What did not succeed says the same words.
 _NOT = pattern(
@@ -60,7 +60,7 @@ _TRAINING = (
 _SAVING = ("save", "saving")
 _SERVING = ("batch", "throughput", "http/1", "capturing", "startup", "uvicorn", "ready")
 _SUCCESS = (
-    "done", "complete", "finish", "succe", "exit", "rc=", "written", "saved", "passed", "pass: ",
+    "done", "complete", "finish", "succe", "exit", "rc=", "written", "saved", "passed",
     "final ", "train_runtime", "run_stop", "|\u00b1",
 )  # fmt: skip
 HINT = tuple({word.encode() for word in (*_TRAINING, *_SAVING, *_SERVING, *_SUCCESS)})

@@ -78,6 +78,14 @@ _MANHOLE = (
     """sys.stderr.write("Failed to manhole.install({[PYTHONMANHOLE]}): {!r}\\\\n".format(os.environ, exc))\\n')"""  # noqa: E501
 )
 _TEXTS = ("import _virtualenv", "import sys; sys.__plen = len(sys.path)", _PYTEST_COV, _MANHOLE)
+_FUTURE_FSTRINGS = (
+    "import sys; exec('try:\\n    import future_fstrings\\nexcept ImportError:\\n    pass\\nelse:\\n"
+    "    future_fstrings.register()\\n')"
+)
+_COLOREDLOGS = (
+    'import os; exec(\'try: __import__("coloredlogs").auto_install() if '
+    'os.environ.get("COLOREDLOGS_AUTO_INSTALL") else None\\nexcept ImportError: pass\')'
+)
 _REORDERS = "import sys; new"
 # By how each begins, as compiling the others would take longer than to read all .pth files.
 _PATTERNS = {
@@ -94,6 +102,14 @@ def adds_no_path(line: str) -> bool:
         return True
     is_known = any(line.startswith(begin) and shape.fullmatch(line) for begin, shape in _PATTERNS.items())
     return is_known or _is_harmless(line, frozenset(), frozenset(), 0)
+
+
+def is_known_hook(line: str) -> bool:
+    """Whether a line is, by its exact text, that of a package which adds nothing to the search path.
+
+    future-fstrings registers a codec; coloredlogs does something only if a variable asks for it.
+    """
+    return line.strip() in (_FUTURE_FSTRINGS, _COLOREDLOGS)
 
 
 def moves_to_front(line: str) -> bool:

@@ -1,7 +1,8 @@
 """Which folders a line of code in a .pth file adds, where its text and that of what it imports tell it.
 
-Nothing is run. Root may start an interpreter with such a line: what it imports lies in folders of packages,
-each of which is judged as a whole, and is root's code as much as the frameworks that root then imports.
+Nothing is run. This answers which distributions are on the search path. Root starts an interpreter with such
+a line only where it adds folders by their names, or is known by its text: what else it imports may load
+anything.
 """
 
 from __future__ import annotations

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.lazy import pattern
 from npudoctor.host.fs.files import Files
 from npudoctor.host.users.accounts import home_of
+
+if TYPE_CHECKING:  # loaded where a .pth file has code
+    from npudoctor.host.startup.pth_reach import Reach
 
 PTH_LIMIT = 1 << 20
 PYTHON_LIB = pattern(r"python(\d+\.\d+)\Z")
@@ -48,8 +51,9 @@ class SiteFolders:
         )
 
 
-def read_site_folders(files: Files, site: str) -> SiteFolders:
-    """A site-packages folder and the folders that its .pth files add, as Python's `site` does."""
+def read_site_folders(files: Files, site: str, seen: frozenset[str] = frozenset()) -> SiteFolders:
+    """A site-packages folder and the folders that its .pth files add, as Python's `site` does. `seen`: those
+    whose files led here, which Python does not read once more."""
     names = files.names(site)
     unread = []
     for path in (f"{site}/{name}" for name in names if name in _OWN_CODE):
@@ -62,7 +66,10 @@ def read_site_folders(files: Files, site: str) -> SiteFolders:
             pass
         unread.append(path)
     site_folders = SiteFolders((site,), tuple(unread))
-    return sum((_read_pth(files, site, name, names) for name in names if name.endswith(".pth")), site_folders)
+    seen |= {site}
+    return sum(
+        (_read_pth(files, site, name, names, seen) for name in names if name.endswith(".pth")), site_folders
+    )
 
 
 def is_site(folder: str) -> bool:
@@ -70,7 +77,7 @@ def is_site(folder: str) -> bool:
     return folder.endswith(("/site-packages", "/dist-packages"))
 
 
-def _read_pth(files: Files, site: str, name: str, site_names: list[str]) -> SiteFolders:
+def _read_pth(files: Files, site: str, name: str, site_names: list[str], seen: frozenset[str]) -> SiteFolders:
     path = f"{site}/{name}"
     if _is_folder(files, path):
         return SiteFolders()
@@ -102,7 +109,7 @@ def _read_pth(files: Files, site: str, name: str, site_names: list[str]) -> Site
         return SiteFolders(unread=(path,) if any(line.strip() for line in lines) else ())
     if not code:
         return SiteFolders(folders, missing=missing)
-    from npudoctor.host.startup.pth_code import adds_no_path, moves_to_front  # few have such lines
+    from npudoctor.host.startup.pth_code import adds_no_path, is_known_hook, moves_to_front  # few do
     from npudoctor.host.startup.pth_modules import imports_harmless_module
     from npudoctor.host.startup.pth_reach import read_reach
 
@@ -119,16 +126,26 @@ def _read_pth(files: Files, site: str, name: str, site_names: list[str]) -> Site
         reach = read_reach(files, site, line)
         if reach is None:
             return SiteFolders(folders, (path,), first=first_folders, missing=missing)
-        for folder in (*reach.folders, *reach.first):
-            if files.stat(folder):
-                result += SiteFolders((folder,), first=(folder,) if folder in reach.first else ())
-            else:
-                result += SiteFolders(missing=(folder,))
-        for folder in reach.sites:
-            if not files.stat(folder):
-                result += SiteFolders(missing=(folder,))
-            elif folder != site:
-                result += read_site_folders(files, folder)
+        if not (reach.folders or reach.first or reach.sites or is_known_hook(line)):
+            # What it imports names no folder, as far as the files of its package tell; what that imports may.
+            result += SiteFolders(finders=(path,))
+        result += _read_reached(files, reach, seen)
+    return result
+
+
+def _read_reached(files: Files, reach: Reach, seen: frozenset[str]) -> SiteFolders:
+    """The folders that a line of code adds, and what the .pth files in them add."""
+    result = SiteFolders()
+    for folder in (*reach.folders, *reach.first):
+        if files.stat(folder):
+            result += SiteFolders((folder,), first=(folder,) if folder in reach.first else ())
+        else:
+            result += SiteFolders(missing=(folder,))
+    for folder in reach.sites:
+        if not files.stat(folder):
+            result += SiteFolders(missing=(folder,))
+        elif folder not in seen:
+            result += read_site_folders(files, folder, seen)
     return result
 
 
