@@ -57,9 +57,17 @@ class Group:
 
     kind: str
 
-    def broken(self, name: str, base: Base, steps: Sequence[Step], names: str, quick: bool = False) -> Case:
-        """One that does not import."""
-        return Case(name, base, tuple(steps), tuple(names.split()), quick=quick, kind=self.kind)
+    def broken(
+        self,
+        name: str,
+        base: Base,
+        steps: Sequence[Step],
+        names: str,
+        quick: bool = False,
+        warned: bool = False,
+    ) -> Case:
+        """One that does not import. `warned`: a warning, and the verdict that nobody can tell, are enough."""
+        return Case(name, base, tuple(steps), tuple(names.split()), warned, quick=quick, kind=self.kind)
 
     def works(self, name: str, base: Base, steps: Sequence[Step], quick: bool = False) -> Case:
         """One that looks odd and imports."""
