@@ -195,7 +195,7 @@ def _answer_in_one_line(answer: Explanation) -> str:
         return _("not the environment: {title} ({confidence})", title=title, confidence=confidence)
     if answer.elsewhere is not None:
         return _(
-            "this log names no cause that npudoctor knows: look for {cause} in {place}",
+            "this log names no cause that npudoctor knows: look for {cause}: {place}",
             cause=answer.elsewhere.cause,
             place=answer.elsewhere.place,
         )

@@ -54,7 +54,7 @@ def _answer_lines(explanation: Explanation, style: Style) -> Iterator[str]:
         if explanation.elsewhere is not None:
             yield ""
             text = _(
-                "see also: {cause}, in {place}",
+                "see also {cause}: {place}",
                 cause=explanation.elsewhere.cause,
                 place=explanation.elsewhere.place,
             )
