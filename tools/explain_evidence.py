@@ -40,9 +40,8 @@ def main(argv: Optional[list[str]] = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="+", type=Path)
     asked = parser.parse_args(argv)
-    rows = [
-        json.loads(line) for path in asked.files for line in path.read_text(encoding="utf-8").splitlines()
-    ]
+    texts = [path.read_text(encoding="utf-8") for path in asked.files]
+    rows = [json.loads(line) for content in texts for line in content.splitlines() if line.strip()]
     path = Path(EVIDENCE)
     evidence = merged(read(path), rows, make_engine(built_in()))
     path.write_text(text(evidence), encoding="utf-8")

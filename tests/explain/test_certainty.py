@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
@@ -13,7 +12,6 @@ import jsonschema
 import pytest
 from tests.support.engines import late
 
-from npudoctor.core import messages
 from npudoctor.explain.answer import Explanation, make_explanation
 from npudoctor.explain.engine import make_engine
 from npudoctor.explain.ranking.judge import Judgement
@@ -72,15 +70,6 @@ occupying this card, check as: ps -ef|grep python
 ValueError: Free memory on device (5.11/79.15 GiB) on startup is less than desired GPU memory \
 utilization (0.9, 71.24 GiB).
 """.splitlines()
-
-
-@pytest.fixture(params=["en", "zh"])
-def language(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The language that is spoken, for one test."""
-    before = messages.language()
-    messages.activate(request.param)
-    yield request.param
-    messages.activate(before)
 
 
 def judged(log: str) -> Judgement:

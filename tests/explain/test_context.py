@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from npudoctor.cli.explain import add_context
 from npudoctor.cli.logs import explain_logs
 from npudoctor.cli.request import ExplainRequest
 from npudoctor.explain.answer import Explanation
@@ -23,7 +24,7 @@ def explained(path: Path) -> Explanation:
     request = ExplainRequest((str(path),), {}, time.monotonic(), None)
     inputs = gather_inputs(request.words, request.started, None, None)
     assert inputs is not None
-    return explain_logs(inputs, request)
+    return add_context(explain_logs(inputs, request))
 
 
 def shown(explanation: Explanation) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from tests.render.samples import report
@@ -39,15 +39,6 @@ def _forms(rows: Report) -> dict[str, str]:
         "coloured": report_text(rows, style=Style(True, True)),
         "run": f"{decisive_text(rows)}npudoctor: not ready; the job is started anyway\n",
     }
-
-
-@pytest.fixture(params=["en", "zh"])
-def language(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The language that is spoken, for one test."""
-    before = messages.language()
-    messages.activate(request.param)
-    yield request.param
-    messages.activate(before)
 
 
 @pytest.mark.parametrize("form", sorted(_forms(report())))

@@ -6,11 +6,13 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
+from npudoctor.core.frozen import replace
 from npudoctor.core.messages import _
 
 if TYPE_CHECKING:
     from npudoctor.cli.arguments import options as o
     from npudoctor.cli.caller import Caller
+    from npudoctor.explain.answer import Explanation
 
 
 def explain(
@@ -84,7 +86,18 @@ def explain(
     deliver(
         settings["format"],
         lambda: explain_object(explanation),
-        lambda: explain_text(explanation, style_for(target)),
+        lambda: explain_text(add_context(explanation), style_for(target)),
         target,
     )
     return explanation.exit_code
+
+
+def add_context(explanation: Explanation) -> Explanation:
+    """The explanation with the lines around the first place of its best diagnosis, for who is shown them."""
+    spot = explanation.diagnoses[0].first if explanation.diagnoses else None
+    log = explanation.logs.get(spot.path) if spot is not None else None
+    if spot is None or log is None or explanation.late is not None:
+        return explanation
+    from npudoctor.explain.context import read_context  # which loads what reads logs: a code needs none
+
+    return replace(explanation, context=read_context(log, spot))

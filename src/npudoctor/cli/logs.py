@@ -12,7 +12,6 @@ from npudoctor.cli.terminal.progress import LogProgress, show_stream_progress
 from npudoctor.core.frozen import replace
 from npudoctor.core.messages import _, ngettext
 from npudoctor.explain.answer import Explanation, make_explanation
-from npudoctor.explain.context import read_context
 from npudoctor.explain.engine import Engine, make_engine_for_table
 from npudoctor.explain.reading.gather import FILES, Inputs
 from npudoctor.explain.reading.opening import UnreadableLog
@@ -45,11 +44,7 @@ def explain_logs(inputs: Inputs, request: ExplainRequest) -> Explanation:
     seconds = time.monotonic() - request.started
     late = time.monotonic() >= inputs.until
     answer = make_explanation(engine.judge(evidence), evidence, seconds, unread=unread)
-    logs = {log.path: log for log in walk.logs}
-    best = answer.diagnoses[0].first if answer.diagnoses else None
-    is_there = best is not None and best.path in logs and not late
-    context = read_context(logs[best.path], best) if best is not None and is_there else None
-    return replace(answer, logs=logs, late=inputs.seconds if late else None, context=context)
+    return replace(answer, logs={log.path: log for log in walk.logs}, late=inputs.seconds if late else None)
 
 
 def _list_unread(walk: LogWalk) -> Iterator[tuple[str, str]]:
